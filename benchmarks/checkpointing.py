@@ -1,8 +1,9 @@
 """What it is worth that jobs can be stopped: ``python -m benchmarks.checkpointing [TRACE ...]``.
 
 Windows of four published traces are run under ``saf:backfill=easy`` and, with more and more jobs that may be stopped,
-under ``srsf:backfill=easy``.  Both have the same jobs, machines, load and estimates.  Rows are changes of the mean wait
-over all windows; a wait counts checkpoints, restarts and work done again.  Each share is drawn several times.
+under ``srsf:backfill=easy``, or what ``--policy`` names.  Both have the same jobs, machines, load and estimates.  Rows
+are changes of the mean wait over all windows; a wait counts checkpoints, restarts and work done again.  Each share is
+drawn several times.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def change(before: Outcome, after: list[Outcome]) -> tuple[float, float, float]:
     return float(waits.sum() / before.wait_s.sum() - 1), float(low), float(high)
 
 
-def measured(name: str, trace: Trace, estimate: str) -> list[str]:
+def measured(name: str, trace: Trace, policy: str, estimate: str) -> list[str]:
     """The rows of one trace."""
     source, setting = SOURCES[name], f"backfill=easy,estimate={estimate}"
     machines, parts = load_cluster("auto", trace), windows(trace, source.days)
@@ -94,7 +95,7 @@ def measured(name: str, trace: Trace, estimate: str) -> list[str]:
         draws = [f"{which},seed={seed}" for seed in range(DRAWS)] if which.endswith("%") else [which]
         cells = []
         for costs in COSTS:
-            after = [outcome(parts, machines, source.load, f"srsf:{setting}", costs, draw) for draw in draws]
+            after = [outcome(parts, machines, source.load, f"{policy}:{setting}", costs, draw) for draw in draws]
             value, low, high = change(before, after)
             stops = sum(one.stops.sum() for one in after) / sum(one.jobs.sum() for one in after)
             cells += [f"{value:+.0%} ({low:+.0%} .. {high:+.0%})", f"{stops:.2f}"]
@@ -107,6 +108,7 @@ def main() -> None:
     """Print the table, one trace after the other."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("traces", nargs="*", default=list(SOURCES), help="some of " + ", ".join(SOURCES))
+    asked.add_argument("--policy", default="srsf", help="which stops jobs: srsf, express, ...")
     asked.add_argument("--estimate", default="history", help="of both policies")
     given = asked.parse_args()
     folder = data_folder(*(SOURCES[name].file for name in given.traces))
@@ -115,7 +117,7 @@ def main() -> None:
     head = "| trace | mean wait of saf | may be stopped | 30 + 30 s | stops per job | 120 + 120 s | stops per job |"
     sys.stdout.write(head + "\n|---|---|---|---|---|---|---|\n")
     for name in given.traces:
-        for line in measured(name, read_trace(str(folder / SOURCES[name].file)), given.estimate):
+        for line in measured(name, read_trace(str(folder / SOURCES[name].file)), given.policy, given.estimate):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
 

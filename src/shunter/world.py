@@ -122,6 +122,7 @@ class Job(NamedTuple):
     partition: float  # priority factor of the job's VC, 0..1
     qos: float  # priority factor of the job, 0..1
     begun: float  # when its present run began, since the first submission of the trace; -1: it waits
+    checkpointable: float  # 1: a policy may stop it; 0: it keeps its GPUs until it ends
     # the nodes that it may use, with sees_pool = True; else 0
     pool_nodes: float
     pool_gpus: float

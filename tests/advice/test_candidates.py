@@ -13,6 +13,7 @@ from shunter.advice.candidates import PREEMPTIVE, candidates, lines, site_of
 from shunter.advice.effects import effects, groups, losers
 from shunter.advice.slurm_conf import changed, diff, of_settings
 from shunter.model import Trace
+from shunter.policies.express import Express
 from shunter.slurm.scontrol_output import settings
 from shunter.slurm.site import PriorityForm, SchedulerForm, Site, of_config
 
@@ -51,6 +52,13 @@ def test_policies_that_stop_running_jobs_come_only_if_wanted():
 
     assert not names(False) & set(PREEMPTIVE)
     assert set(PREEMPTIVE) <= names(True)
+
+
+@pytest.mark.parametrize("site", SITES.values(), ids=SITES)
+def test_our_best_comes_first(site):
+    base, best = registry.policy(site.policy), Express(estimate="rolling")
+    assert candidates(base, site)[0].named.policy == best.without_stops
+    assert [one.named.policy for one in candidates(base, site, preemption=True)[:2]] == [best, best.without_stops]
 
 
 def test_ranks_of_partitions_still_outweigh_larger_weights():

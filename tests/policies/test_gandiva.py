@@ -250,7 +250,9 @@ def test_a_node_that_drains_gets_no_other_job(policy, turns):
     drains = (Fault(10_000, 0, 10**9, drains=True),)
     done = run(policy, jobs((0, 300, 1), (0, 300, 1), (20, 300, 1), (21, 300, 1)), machines(1, 1), faults=drains)
     assert story(done, 0) == [(0, "start", {0: 1}), (300, "end")]
-    others = [where for job in (1, 2, 3) for _, what, *places in story(done, job) if what == "start" for where in places]
+    others = [
+        where for job in (1, 2, 3) for _, what, *places in story(done, job) if what == "start" for where in places
+    ]
     assert set(map(tuple, others)) == {(1,)}
     assert any(what == "stop" for _, what, *_ in story(done, 1)) == turns
 

@@ -67,7 +67,7 @@ def key(bounds=None, **known):
     params = Gittins().key_params()
     if bounds is not None:
         params[TABLE:] = table_of(bounds).ravel()
-    return Gittins.key(Job(**(dict.fromkeys(Job._fields, 0.0) | known)), params)
+    return Gittins.key(Job(**(dict.fromkeys(Job._fields, 0.0) | {"checkpointable": 1.0} | known)), params)
 
 
 def test_without_ended_jobs_it_is_the_remaining_area_or_as_much_again():
@@ -85,6 +85,14 @@ def test_a_job_that_outlived_the_short_ones_goes_back_in_the_order():
     new, old = key(bounds, gpus=1.0, estimate=600.0), key(bounds, gpus=1.0, estimate=600.0, work=120.0)
     assert new == pytest.approx(120, rel=0.1)  # half of them end within 60 s
     assert old == pytest.approx(6000 - 120, rel=0.1)
+
+
+def test_the_key_of_a_job_that_can_not_be_stopped_is_its_area():
+    bounds = bounds_for(0.9)
+    for at in range(40):
+        note_run_time(bounds, ESTIMATE, ESTIMATE * (0.1 if at % 2 else 10))
+    assert key(bounds, gpus=2.0, estimate=600.0, checkpointable=0.0) == 1200
+    assert key(bounds, gpus=2.0, estimate=600.0) < 300
 
 
 def jobs(count=400, seed=0):

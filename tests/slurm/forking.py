@@ -20,6 +20,7 @@ from shunter.live.backend import Rhythm
 from shunter.live.controller import ChangeLimits, Mode
 from shunter.live.levers import levers_from
 from shunter.live.running import ControllerSettings, run
+from shunter.live.stops import StopLimits
 from shunter.model import Plan, Preempt, Start, View
 from shunter.slurm.client import Client
 from shunter.slurm.manager import SlurmManager
@@ -67,7 +68,7 @@ class Restless(Ranks):
 
 def main(conf: Path, journal: Path) -> None:
     def control(mode: Mode, rounds: int, levers: str, seed: int) -> None:
-        bounds = ChangeLimits(changes=30)
+        bounds = ChangeLimits(changes=30, stops=StopLimits(per_hour=10_000, per_job=10_000, min_run_s=0.0))
         settings = ControllerSettings(mode, Rhythm(0.2, 0.1), bounds=bounds, levers=levers_from(levers), rounds=rounds)
         run(Restless(seed), SlurmManager(Client(conf, timeout_s=1.0)), journal, settings)
 

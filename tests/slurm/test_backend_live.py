@@ -12,6 +12,7 @@ import pytest
 
 from shunter.errors import PolicyError
 from shunter.live.backend import LiveBackend, Rhythm, Scope
+from shunter.live.stops import StopLimits
 from shunter.model import Plan, Preempt, Start, Timer, View
 from shunter.registry import policy
 from shunter.slurm.client import Client
@@ -123,7 +124,7 @@ def test_what_slurm_has_no_lever_for_is_refused(lab: Lab) -> None:
     backend = backend_of(lab)
     view = next(iter(backend))
     assert "switched off" in backend.apply(Plan((Preempt(int(view.running[0])),)))[0].why
-    backend = backend_of(lab, levers=frozenset({"nice", "requeue"}))
+    backend = backend_of(lab, levers=frozenset({"nice", "requeue"}), stops=StopLimits(min_run_s=0.0))
     view = next(iter(backend))
     assert "has not agreed" in backend.apply(Plan((Preempt(int(view.running[0])),)))[0].why
     assert not backend.apply(Plan((Preempt(int(view.running[1])),)))

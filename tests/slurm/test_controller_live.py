@@ -24,6 +24,7 @@ from shunter.live.manager import UnreachableError
 from shunter.live.releasing import release
 from shunter.live.running import ControllerSettings, run
 from shunter.live.snapshot import LiveJob
+from shunter.live.stops import StopLimits
 from shunter.registry import policy
 from shunter.slurm import levers
 from shunter.slurm.client import Client, declined
@@ -332,8 +333,9 @@ def test_pins_and_requeues(lab: Lab, tmp_path: Path) -> None:
     time.sleep(2)
     job = waiting(lab, 3)[0]
     outcomes = controlled(
-        lab, tmp_path, "srtf", rounds=8, rhythm=Rhythm(1, 0.5), levers=levers_from("nice,pin,requeue")
-    )
+        lab, tmp_path, "srtf", rounds=8, rhythm=Rhythm(1, 0.5), levers=levers_from("nice,pin,requeue"),
+        bounds=ChangeLimits(stops=StopLimits(min_run_s=0.0)),
+    )  # fmt: skip
     orders = [order for outcome in outcomes for order in outcome.orders]
     assert [order.handle for order in orders if order.lever == "requeue"] == [str(agreed)]
     lab.wait_job(job, "RUNNING")
@@ -345,6 +347,25 @@ def test_pins_and_requeues(lab: Lab, tmp_path: Path) -> None:
         lab.job(int(handle))["ReqNodeList"] == "(null)" or lab.job(int(handle))["JobState"] == "RUNNING"
         for handle in pinned
     )
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_our_best_stops_a_job_only_if_it_agreed_and_ran_for_long_enough(lab: Lab, tmp_path: Path, agrees: bool) -> None:
+    comment = ["--comment=shunter: requeue=yes"] if agrees else []
+    runs = lab.submit("--gpus=22", "--time=30", "--requeue", *comment, script="sleep 600")
+    lab.wait_job(runs, "RUNNING")
+    time.sleep(2)
+    job, levers = waiting(lab, 3)[0], levers_from("nice,requeue")
+    controlled(lab, tmp_path, "express:estimate=limit", rounds=3, levers=levers)
+    assert lab.job(runs)["JobState"] == "RUNNING"  # for seconds, not for half an hour
+    at_once = ChangeLimits(stops=StopLimits(per_hour=1, min_run_s=0.0))
+    outcomes = controlled(lab, tmp_path, "express:estimate=limit", rounds=3, levers=levers, bounds=at_once)
+    stops = [order.handle for outcome in outcomes for order in outcome.orders if order.lever == "requeue"]
+    assert stops == ([str(runs)] if agrees else [])
+    assert not any(outcome.round.refusals for outcome in outcomes)
+    if agrees:
+        lab.wait_job(job, "RUNNING")
+    assert lab.job(runs)["Restarts"] == ("1" if agrees else "0")
 
 
 def test_orders_name_one_job_and_one_thing() -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from shunter.live.backend import Round
-from shunter.live.controller import Controller, Mode
+from shunter.live.controller import ChangeLimits, Controller, Mode
 from shunter.live.daemons import wait
 from shunter.live.journal import ABANDONED, DONE, INTENT, LANDING_S, UNDONE, Journal
 from shunter.live.releasing import release
+from shunter.live.stops import StopLimits
 from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab, LabNodes
 from shunter.slurm.manager import SlurmManager
@@ -42,7 +43,10 @@ class Dying(Client):
 def rounds(client: Client, journal: Path, lever: str, count: int = 1, **wanted) -> None:
     """A controller that wants this of the cluster; between two rounds any command that was under way is over."""
     with closing(Journal(journal)) as book:
-        controller = Controller(SlurmManager(client), book, mode=Mode.ACT, levers=frozenset({lever}), interval_s=5.0)
+        at_once = ChangeLimits(stops=StopLimits(min_run_s=0.0))
+        controller = Controller(
+            SlurmManager(client), book, mode=Mode.ACT, levers=frozenset({lever}), bounds=at_once, interval_s=5.0
+        )
         for number in range(count):
             time.sleep(LANDING_S + 0.2 if number else 0.0)
             snapshot = controller.manager.snapshot()

@@ -10,6 +10,7 @@ from typing import Any
 
 from shunter import registry
 from shunter.extras import is_there
+from shunter.policies.express import Express
 from shunter.policies.multifactor import Multifactor
 from shunter.protocols import Policy
 from shunter.scheduling.queue.policy import Queued
@@ -20,7 +21,7 @@ DAY = 86_400.0
 MOST = 10  # a weight that outweighs all others together is this many times their sum
 LEARNED = "rolling"  # estimates from ended jobs of the same user, name and size: they need no library
 CONTROLLER = ("sjf", "saf", "wfp3", "f1", "unicep")
-PREEMPTIVE = ("srsf", "srtf", "las", "tiresias")
+PREEMPTIVE = ("express", "srsf", "srtf", "las", "tiresias")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Candidate:
 
 def candidates(base: Policy, site: Site, preemption: bool = False, more: Sequence[str] = ()) -> list[Candidate]:
     """Everything that is compared with ``base``, each once; ``more`` are policies that the user adds."""
-    found = [*_settings(site), *_policies(preemption), *(Candidate(text, "as you asked") for text in more)]
+    asked = [Candidate(text, "as you asked") for text in more]
+    found = [*_ours(preemption), *_settings(site), *_policies(preemption), *asked]
     seen, kept = {registry.text(base)}, []
     for candidate in found:
         text = registry.text(candidate.named.policy)
@@ -52,6 +54,14 @@ def candidates(base: Policy, site: Site, preemption: bool = False, more: Sequenc
             seen.add(text)
             kept.append(candidate)
     return kept
+
+
+def _ours(preemption: bool) -> list[Candidate]:
+    """Our best: with stops if these are wanted, and without."""
+    best = Express(estimate=LEARNED)
+    without = Candidate(registry.text(best.without_stops), "our best without stops, run times learned")
+    stops = Candidate(registry.text(best), "our best (express), stops running jobs")
+    return [stops, without] if preemption else [without]
 
 
 def _settings(site: Site) -> list[Candidate]:

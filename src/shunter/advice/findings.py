@@ -57,6 +57,7 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
             "from": moment(answer.window.begin),
             "until": moment(int(trace.submit[-1])),
             "jobs": len(answer.window.rows),
+            "stops": words.stops(question, answer.window.setup.cluster),
             "dominated": words.dominated(answer.window.counted, question.goal),
             "days": question.days,
             "warmup_days": question.warmup,

@@ -183,6 +183,7 @@ def _compared(record: Mapping[str, Any]) -> list[str]:
         " are drawn again and again for both. Options that raise the P99 wait by more than 1.5 times come last."
     )
     dominated = [paragraph(record["window"]["dominated"])] if record["window"]["dominated"] else []
+    legend = f"{legend} {record['window']['stops']}".strip()
     return [*dominated, table("Policies and settings, the best first", headings, lines, (1,)), note(legend)]
 
 

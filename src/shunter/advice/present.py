@@ -18,6 +18,7 @@ from shunter.advice.limits import kept_back, user_cap
 from shunter.advice.recorded_waits import Capacity
 from shunter.advice.validity import agreement
 from shunter.cluster import Cluster
+from shunter.clusters.stop_costs import USUAL
 from shunter.model import GPU, Trace
 from shunter.processes import Progress
 from shunter.protocols import Policy
@@ -74,8 +75,11 @@ def read(
     form: str | None = None,
     on_bad_row: str = "fail",
 ) -> tuple[Setup, Cluster]:
-    """What is to be replayed, with room for every job that ran and users' limits; and the cluster of the file."""
-    first = set_up(history, cluster, (), form, on_bad_row)
+    """What is to be replayed, with room for every job that ran and users' limits; and the cluster of the file.
+
+    Stops cost what the file says, else what they cost in ``simulate`` and ``compare``.
+    """
+    first = set_up(history, cluster, (), form, on_bad_row, overhead=USUAL)
     second = set_up(first.trace, with_room_for_all(first.cluster, first.trace), policies)
     cap = GPU * user_cap(first.trace, learned_until(first.trace))
     named = dataclasses.replace(second.cluster_source, text=first.cluster_source.text)

@@ -77,7 +77,8 @@ def _comparison(record: Mapping[str, Any]) -> list[RenderableType]:
         made.add_row(Text(row["title"][:NAME], style=style), *cells)
     head = f"2. {window['jobs']:,} jobs from {window['from']} to {window['until']}, by {record['goal']}"
     warning = [Text(window["dominated"], style="yellow")] if window["dominated"] else []
-    return [_heading(head), made, Text(f" {LEGEND}", style="dim"), *warning, Text("")]
+    costs = [Text(f" {window['stops']}", style="dim")] if window["stops"] else []
+    return [_heading(head), made, Text(f" {LEGEND}", style="dim"), *costs, *warning, Text("")]
 
 
 def _best(record: Mapping[str, Any]) -> list[RenderableType]:

@@ -13,6 +13,8 @@ from shunter.advice.advising import GOALS, Question, shown
 from shunter.advice.candidates import lines
 from shunter.advice.present import Present
 from shunter.advice.recorded_waits import AT_ONCE_MS
+from shunter.cluster import Cluster
+from shunter.clusters.stop_costs import costs_text
 from shunter.model import GPU, Trace
 from shunter.report.explain import moment
 from shunter.report.terminal.tables import duration, share
@@ -151,6 +153,13 @@ def percent(change: float | None) -> str:
 def rank(value: float | None) -> str:
     """A rank correlation, or a dash."""
     return "–" if value is None else f"{value:.2f}"
+
+
+def stops(question: Question, cluster: Cluster) -> str:
+    """What a stop costs in the comparison; nothing where no policy is tried for its stops."""
+    if not question.preemption:
+        return ""
+    return f"Stopping a job and starting it again costs {costs_text(cluster)} ([overheads] in the cluster file)."
 
 
 def dominated(trace: Trace, goal: str) -> str:

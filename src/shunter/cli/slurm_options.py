@@ -36,6 +36,15 @@ MaxChangesOption: TypeAlias = Annotated[
 LiftOption: TypeAlias = Annotated[
     int, typer.Option(min=1, metavar="N", help="Maximum boost above the highest priority of the queue.")
 ]
+StopsPerHourOption: TypeAlias = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Maximum number of jobs stopped per hour (lever requeue).")
+]
+StopsPerJobOption: TypeAlias = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Do not stop a job that was queued again N times (lever requeue).")
+]
+MinRunOption: TypeAlias = Annotated[
+    float, typer.Option(min=0, metavar="S", help="Seconds that a job runs before it may be stopped (lever requeue).")
+]
 ExcludeUserOption: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="USER", help="Leave this user's jobs to Slurm.")
 ]

@@ -51,6 +51,9 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     levers: given.LeversOption = "nice",
     max_changes: given.MaxChangesOption = 100,
     lift: given.LiftOption = 10_000,
+    stops_per_hour: given.StopsPerHourOption = 6,
+    stops_per_job: given.StopsPerJobOption = 3,
+    min_run: given.MinRunOption = 1800.0,
     exclude_user: given.ExcludeUserOption = None,
     exclude_partition: given.ExcludePartitionOption = None,
     exclude_qos: given.ExcludeQosOption = None,
@@ -75,6 +78,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.live.controller import ChangeLimits
     from shunter.live.guard import Tolerance
     from shunter.live.levers import levers_from
+    from shunter.live.stops import StopLimits
     from shunter.registry import policy as policy_named
     from shunter.slurm.client import Client
     from shunter.slurm.manager import SlurmManager
@@ -84,7 +88,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         Rhythm(interval, min(poll, interval)),
         Scope(*(frozenset(names or ()) for names in (exclude_user, exclude_partition, exclude_qos))),
         levers_from(levers),
-        ChangeLimits(max_changes, lift=lift),
+        ChangeLimits(max_changes, lift=lift, stops=StopLimits(stops_per_hour, stops_per_job, min_run)),
         rounds,
         Tolerance.of(guard),
         resume,

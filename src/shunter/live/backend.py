@@ -22,6 +22,7 @@ from shunter.live.machines import Machines, machines_of
 from shunter.live.manager import Looks
 from shunter.live.replica import Names, Replica
 from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.stops import StopLimits
 from shunter.model import Action, Plan, Preempt, Refusal, Start, Timer, Trace, View
 from shunter.world import I64
 
@@ -40,13 +41,15 @@ class Scope:
 
     def covers(self, job: LiveJob) -> bool:
         """Whether this is one of them: it waits for its turn, wants GPUs, and is not excluded."""
+        return job.waits and job.gpus + job.shards > 0 and not self.excludes(job)
+
+    def excludes(self, job: LiveJob) -> bool:
+        """Whether a job, waiting or running, is the manager's alone."""
         return (
-            job.waits
-            and job.gpus + job.shards > 0
-            and job.hints.sla != "yes"
-            and job.user not in self.without_users
-            and job.qos not in self.without_qos
-            and self.without_partitions.isdisjoint(job.partition.split(","))
+            job.hints.sla == "yes"
+            or job.user in self.without_users
+            or job.qos in self.without_qos
+            or not self.without_partitions.isdisjoint(job.partition.split(","))
         )
 
 
@@ -109,8 +112,11 @@ class LiveBackend:
         levers: Levers = frozenset({"nice"}),
         history: Trace | None = None,
         *,
+        stops: StopLimits | None = None,
         until_idle: bool = False,
     ) -> None:
+        self.stops = stops or StopLimits()
+        self.stops_left = self.stops.per_hour  # of this hour; whoever keeps the journal says so before a look
         self.manager, self.rhythm, self.scope, self.levers = manager, rhythm or Rhythm(), scope or Scope(), levers
         self.until_idle = until_idle  # whether iteration ends when no job is left
         self.number = 0  # of the last look
@@ -156,6 +162,7 @@ class LiveBackend:
         assert current is not None
         assert self._replica is not None
         refusals = [Refusal(action, why) for action in plan.actions if (why := self._no_lever(action))]
+        refusals = refusals or self._too_many_stops(plan)
         refusals = refusals or list(self._replica.simulator.apply(plan))
         current.refusals += refusals
         if plan.order is not None:
@@ -172,6 +179,23 @@ class LiveBackend:
             elif isinstance(action, Timer):
                 self._timer = min(self._timer, action.at)
         return refusals
+
+    def _too_many_stops(self, plan: Plan) -> list[Refusal]:
+        """Refusals where a plan stops more jobs than are left of this hour: a part of them would make no room."""
+        assert self._round is not None
+        stops = [action for action in plan.actions if isinstance(action, Preempt)]
+        if not stops or len(self._round.preempts) + len(stops) <= self.stops_left:
+            return []
+        why = f"at most {self.stops.per_hour} jobs are stopped in an hour, and {self.stops_left} are left of this one"
+        return [Refusal(action, why) for action in stops]
+
+    def _stoppable(self, job: LiveJob) -> bool:
+        """Whether the policy may count on stopping a job: of a running one now, of a waiting one once it runs."""
+        if "requeue" not in self.levers or self.scope.excludes(job):
+            return False
+        if not job.runs:
+            return self.stops.ever(job)
+        return self.stops_left > 0 and self.stops.now(job)
 
     def _no_lever(self, action: Action) -> str:
         """Why the manager can't do an action at all; "": it can."""
@@ -236,7 +260,7 @@ class LiveBackend:
         ended = self._ended(snapshot)
         self._past.note(snapshot, ended)
         waiting = [job for job in snapshot.jobs if self.scope.covers(job)]
-        replica = Replica(snapshot, self._machines, self.names, waiting, ended=ended)
+        replica = Replica(snapshot, self._machines, self.names, waiting, ended=ended, stoppable=self._stoppable)
         moved = None
         if (
             previous is None

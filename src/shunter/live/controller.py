@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -24,6 +24,7 @@ from shunter.live.ordering import affordable, merged, moves
 from shunter.live.reconciling import Force, Reconciler
 from shunter.live.replica import number_of
 from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.stops import HOUR_S, StopLimits
 
 KEPT_DAYS = 90.0  # in the journal, of jobs that are gone
 DAY_S = 86_400.0
@@ -50,6 +51,7 @@ class ChangeLimits:
     changes: int = 100  # in one round
     depth: int = 1000  # a job further back than this, that should be there, is not moved
     lift: int = 10_000  # so far above the highest natural priority a job may be put
+    stops: StopLimits = field(default_factory=StopLimits)  # with the lever requeue
 
 
 @dataclass
@@ -141,7 +143,7 @@ class Controller:
         found = [order for order in self._lifted(current, force) if order.handle not in unknown]
         if self.paused:
             return self._cut(found)
-        found += [order for order in self._requeues(current) if order.handle not in unknown]
+        found += self._requeues(current, unknown | alone.keys())
         if "pin" in self.levers:
             found += self._pins(current, ours, force)
         if "shard" in self.levers:
@@ -168,11 +170,23 @@ class Controller:
         journal = self.journal.id if self.marks else ""
         return Order(job.handle, lever, value, own, why, job.target, job.annotation, journal)
 
-    def _requeues(self, current: Round) -> list[Order]:
-        """Jobs to be stopped."""
-        why = "the policy gives its GPUs to others"
-        stopped = [job for job in current.jobs if job.id in current.preempts]
-        return [Order(job.handle, "requeue", "", str(job.restarts), why, job.target) for job in stopped]
+    def stops_left(self) -> int:
+        """How many jobs may still be stopped within this hour; what is not known to have failed counts as done."""
+        return max(self.bounds.stops.per_hour - self.journal.stops_since(time.time() - HOUR_S), 0)
+
+    def _requeues(self, current: Round, without: Set[str]) -> list[Order]:
+        """Jobs to be stopped: each has agreed, ran long enough, and was neither stopped too often nor left alone.
+
+        The policy was shown only such jobs; this is checked again because a stop can't be undone.
+        """
+        if not current.preempts or "requeue" not in self.levers:
+            return []
+        why, limits = "the policy gives its GPUs to others", self.bounds.stops
+        wanted = [job for job in current.jobs if job.id in current.preempts and limits.now(job)]
+        stopped = [job for job in wanted if job.handle not in without and not self._rests(job.handle)]
+        return [
+            Order(job.handle, "requeue", "", str(job.restarts), why, job.target) for job in stopped[: self.stops_left()]
+        ]
 
     def _shard(self, job: LiveJob, force: Force) -> Order | None:
         """Half the shards, where it asked for shards."""
@@ -361,6 +375,11 @@ class Watching(Controller):
     def __init__(self, manager: ResourceManager, path: Path, **how: Any) -> None:
         super().__init__(manager, Journal.in_memory(), **how)
         self.path = path
+
+    def stops_left(self) -> int:
+        """By what the other controller has written down."""
+        with closing(to_read(self.path)) as self.journal:
+            return super().stops_left()
 
     def act_on(self, wanted: Round) -> RoundResult:
         """What would be done."""

@@ -273,6 +273,14 @@ class Journal:
         """What was done and not undone, by job and lever."""
         return {(act.order.handle, act.order.lever): act for act in self.acts(DONE) if act.order.lever != "requeue"}
 
+    def stops_since(self, at: float) -> int:
+        """How many jobs were stopped since then, or may have been: intents count, too."""
+        over = (FAILED, ABANDONED)
+        rows = self._rows(
+            "select count(*) from acts where lever = 'requeue' and at >= ? and state not in (?, ?)", (at, *over)
+        )
+        return int(rows[0][0])
+
     def forget(self, days: float, present: Collection[str] = ()) -> int:
         """Drop what is over and older than this; returns how much.
 

@@ -6,7 +6,7 @@ may come, which is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -78,7 +78,8 @@ class Replica:
 
     Jobs that are ``coming`` join the queue when they are submitted; ``after`` says which job another waits for, and
     ``repeats`` how many tasks of an array a job stands for that run one after another.  Of arrays as such the first
-    tasks are there, as many as could run at a time.
+    tasks are there, as many as could run at a time.  ``stoppable`` says which jobs may be stopped; by default those
+    that have agreed.
     """
 
     def __init__(  # noqa: PLR0913 all that there may be besides what runs
@@ -93,9 +94,11 @@ class Replica:
         after: Mapping[str, str] | None = None,
         repeats: Mapping[str, int] | None = None,
         durations: Mapping[str, int] | None = None,
+        stoppable: Callable[[LiveJob], bool] = lambda job: job.may_be_requeued,
         reasons: bool = False,
         seed: int = 0,
     ) -> None:
+        self._stoppable = stoppable
         self.snapshot, self.machines, self._after = snapshot, machines, after or {}
         self.requests, self._repeats = snapshot.requests, repeats or {}
         held = self._placements()
@@ -180,7 +183,7 @@ class Replica:
         given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
         first = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
         given["after"] = [parent if parent < row else -1 for row, parent in enumerate(first)]
-        given["checkpointable"] = [int(job.may_be_requeued) for job in jobs]
+        given["checkpointable"] = [int(self._stoppable(job)) for job in jobs]
         done = [job.done_ms if job.id in held else 0 for job in jobs]  # whatever it has done, it runs still
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), at + 1) for job, at in zip(jobs, done, strict=True)]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
@@ -198,6 +201,7 @@ class Replica:
         bound, kinds = np.array(self.bound, np.int64), len(self.machines.cluster.gpu_types)
         table[w.TYPE] = np.where(bound >= 0, bound + kinds, table[w.TYPE])
         table[w.DECLARED] = [job.hints.run_time_ms for job in self.jobs]
+        table[w.PREEMPTIONS] = [job.restarts for job in self.jobs]
         table[[w.ELIGIBLE, w.WAITING_SINCE]] = [max(job.eligible, job.submit) for job in self.jobs]
         for row, job in enumerate(self.jobs):
             if job.over:

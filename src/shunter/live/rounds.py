@@ -74,6 +74,8 @@ class Rounds:
         try:
             if not self.backend.wait(self.stop):
                 return None
+            if "requeue" in self.controller.levers:
+                self.backend.stops_left = self.controller.stops_left()
             view = self.backend.look()
         except ShunterError as problem:
             if not self.backend.number and not isinstance(problem, UnreachableError):

@@ -61,7 +61,9 @@ def run(
         presence = manager.presence(book, interval_s) if acts else None
         rounds = Rounds(
             policy,
-            LiveBackend(manager, settings.rhythm, settings.scope, settings.levers, history),
+            LiveBackend(
+                manager, settings.rhythm, settings.scope, settings.levers, history, stops=settings.bounds.stops
+            ),
             controller,
             Authority(controller, presence) if presence is not None else None,
             (*_safeguards(controller, settings.guard), on_round) if acts else (on_round,),

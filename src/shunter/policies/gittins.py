@@ -41,7 +41,13 @@ class Gittins(Preempting):
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
-        """GPUs over the index; the remaining area, or as much again as was done, where too little is known."""
+        """GPUs over the index; the remaining area, or as much again as was done, where too little is known.
+
+        The index is for a job that can be stopped when it does not end soon.  Of one that can't be, all is served: its
+        key is its area, as in ``saf``.
+        """
+        if job.checkpointable == 0:
+            return job.gpus * job.estimate
         at = group_of(int(1000 * job.estimate)) * BINS + ratio_bin(job.work / job.estimate)
         index = p[TABLE + at]
         if index > 0:

@@ -195,6 +195,7 @@ def _one(rng: np.random.Generator, at: int) -> Job:
         partition=float(rng.choice([0.0, 1.0])),
         qos=float(rng.choice([0.0, 0.5])),
         begun=-1.0,
+        checkpointable=float(at % 5 > 0),
         pool_nodes=float(nodes),
         pool_gpus=8.0 * nodes,
         free=free,

@@ -154,9 +154,14 @@ def config_of(policy: Queued, world: World) -> q.Config:
 
 
 def quantum_of(policy: Queued, world: World) -> int:
-    """How often running jobs are looked at: as the policy says, or when a job that was spared may be stopped (ms)."""
-    runs = min_runs(policy, world)
-    runs = runs[(runs > 0) & (world.jobs[w.CHECKPOINTABLE] == 1)] if len(runs) else runs
+    """How often running jobs are looked at: as the policy says, or when a job that was spared may be stopped (ms).
+
+    Never, where no job may be stopped: there is nothing to look for.
+    """
+    runs, may_stop = min_runs(policy, world), world.jobs[w.CHECKPOINTABLE] == 1
+    if policy.preemptive and not may_stop.any():
+        return 0
+    runs = runs[(runs > 0) & may_stop] if len(runs) else runs
     if policy.preemptive and not policy.quantum() and len(runs):
         return max(int(runs.min()), 1000)
     return round(policy.quantum() * 1000)

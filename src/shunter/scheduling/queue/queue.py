@@ -542,6 +542,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         queue.factors[jobs[w.VC, job]],
         jobs[w.QOS, job] / 1000.0,
         -1.0 if jobs[w.STATE, job] == w.PENDING else (jobs[w.BEGUN, job] - jobs[w.SUBMIT, 0]) / 1000.0,
+        float(jobs[w.CHECKPOINTABLE, job]),
         pools.nodes[pool],
         pools.gpus[pool],
         pools.free[pool],
