@@ -16,7 +16,7 @@ from shunter.errors import ShunterError
 from shunter.web.gate import Gate
 from shunter.web.routes import api, cluster, entry, policies, runs, trying
 from shunter.web.settings import WebSettings
-from shunter.web.state import State
+from shunter.web.state import SharedState
 from shunter.web.templating import answer
 
 ABOUT = """The numbers of the page for programs: the same as those of the command line with `--json`.
@@ -26,7 +26,7 @@ Send the token as `Authorization: Bearer TOKEN`. Times are in seconds."""
 
 def make_app(settings: WebSettings, token: str) -> FastAPI:
     """The application of one page."""
-    state = State.of(settings, token)
+    state = SharedState.of(settings, token)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -51,7 +51,7 @@ def make_app(settings: WebSettings, token: str) -> FastAPI:
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Bad input is a message, never a traceback; names of folders on this machine stay here."""
-    state: State = request.app.state.shunter
+    state: SharedState = request.app.state.shunter
     text = str(error).replace(f"{state.folder.root}/", "").replace(str(state.folder.root), "the folder")
     if request.url.path.startswith("/api/"):
         return JSONResponse({"detail": text}, 422)

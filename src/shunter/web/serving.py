@@ -13,7 +13,7 @@ from shunter.errors import RunError
 from shunter.web import access
 from shunter.web.app import make_app
 from shunter.web.settings import WebSettings
-from shunter.web.state import State
+from shunter.web.state import SharedState
 from shunter.web.teaching import FIRST, example
 
 
@@ -48,7 +48,7 @@ def serve(settings: WebSettings, token_file: Path | None, ready: Callable[[Addre
         uvicorn.Server(config).run(sockets=[port])
 
 
-def _prepare(state: State) -> None:
+def _prepare(state: SharedState) -> None:
     """Compile, if that was not done before, while the first person still looks."""
     state.tasks.prepare(lambda: example(FIRST))
     if state.settings.live.shows_queue:

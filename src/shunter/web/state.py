@@ -17,7 +17,7 @@ from shunter.web.tasks import Tasks
 
 
 @dataclass(frozen=True)
-class State:
+class SharedState:
     """One page: its folder, the right to see it, what it computes and what it knows of a cluster."""
 
     settings: WebSettings
@@ -29,7 +29,7 @@ class State:
     cluster: ClusterView
 
     @classmethod
-    def of(cls, settings: WebSettings, token: str) -> State:
+    def of(cls, settings: WebSettings, token: str) -> SharedState:
         """The state of a page that begins."""
         folder = RunsFolder.of(settings.folder)
         access = Access(token, settings.port)
@@ -40,6 +40,6 @@ class State:
         return {"part": part, "title": title, "form_token": self.access.form_token, **more}
 
 
-def state_of(request: Request) -> State:
+def state_of(request: Request) -> SharedState:
     """The state of the page that a request is for."""
-    return cast("State", request.app.state.shunter)
+    return cast("SharedState", request.app.state.shunter)

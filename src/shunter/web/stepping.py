@@ -52,7 +52,7 @@ class Stretch:
 
 
 @dataclass
-class _Course:
+class _Playback:
     """The cluster while events are replayed."""
 
     run: Run
@@ -90,7 +90,7 @@ def stretch(run: Run, first: int = 0) -> Stretch:
         raise RunError(f"the run has {len(times):,} instants; choose an earlier one")
     shown = times[first : first + MOST_INSTANTS]
     begin, end = np.searchsorted(run.events[:, 0], (shown[0], shown[-1] + 1))
-    course = _Course(run)
+    course = _Playback(run)
     for event in run.events[:begin].tolist():
         course.apply(event)
     nodes = _nodes(course, run.events[begin:end])
@@ -104,7 +104,7 @@ def stretch(run: Run, first: int = 0) -> Stretch:
     return Stretch(first, len(times), data)
 
 
-def _nodes(course: _Course, events: I64) -> list[int]:
+def _nodes(course: _Playback, events: I64) -> list[int]:
     """The nodes that are drawn: all, or those on which something happens, and then those that are busy."""
     if course.run.cluster.nodes <= MOST_NODES:
         return list(range(course.run.cluster.nodes))
@@ -114,7 +114,7 @@ def _nodes(course: _Course, events: I64) -> list[int]:
     return sorted(list(chosen)[:MOST_NODES])
 
 
-def _frames(course: _Course, events: I64, nodes: list[int], why: _Reasons) -> Iterator[dict[str, Any]]:
+def _frames(course: _Playback, events: I64, nodes: list[int], why: _Reasons) -> Iterator[dict[str, Any]]:
     """What is drawn at each instant."""
     for time in np.unique(events[:, 0]).tolist():
         now = events[events[:, 0] == time].tolist()
@@ -135,13 +135,13 @@ def _some(texts: Iterable[str], most: int) -> list[str]:
     return found if len(found) <= most else [*found[:most], f"and {len(found) - most} more"]
 
 
-def _on(course: _Course, node: int) -> dict[str, Any]:
+def _on(course: _Playback, node: int) -> dict[str, Any]:
     """The jobs on a node, with their GPUs there."""
     held = [(job, amount) for job, places in course.where.items() for place, amount in places if place == node]
     return {"jobs": [[_name(course.run, job), job, amount / 1000] for job, amount in held], "away": node in course.away}
 
 
-def _waits(course: _Course, job: int, time: int, why: _Reasons) -> dict[str, Any]:
+def _waits(course: _Playback, job: int, time: int, why: _Reasons) -> dict[str, Any]:
     began = course.waiting[job]
     about = {"job": _name(course.run, job), "row": job, "gpus": float(course.run.jobs["gpus"][job])}
     return {**about, "s": (time - began) / 1000, "why": why.at(job, time, began)}

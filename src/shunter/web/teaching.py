@@ -14,6 +14,7 @@ from shunter import registry, simulation
 from shunter.clusters.stop_costs import USUAL
 from shunter.errors import ShunterError
 from shunter.model import GPU, Trace
+from shunter.scheduling.queue.policy import Queued
 from shunter.setup import set_up
 from shunter.web.choices import ParameterField, fields_of, policy_class
 from shunter.web.stepping import Stretch, stretch
@@ -47,17 +48,20 @@ def lesson(name: str) -> PolicyLesson:
     cls: Any = policy_class(name)
     meaning = cleandoc(cls.__doc__ or "")
     origin = (sys.modules[cls.__module__].__doc__ or "").strip()
-    key = getattr(cls, "key", None)
-    own = key is not None and key.__qualname__.startswith(cls.__name__)
-    order = _as_part((key.__doc__ or "").strip()) if own else ""
-    known = (
-        (getattr(cls, "uses_estimate", False), "It needs an estimate of each job's run time."),
-        (getattr(cls, "preemptive", False), "It stops running jobs for others."),
-        (getattr(cls, "varying", False), "A job's place in the queue changes while it waits."),
-    )
-    facts = tuple(text for holds, text in known if holds)
+    order, facts = _of_order(cls) if issubclass(cls, Queued) else ("", ())
     source = origin if any(letter.isdigit() for letter in origin) else ""
     return PolicyLesson(name, meaning, order, source, facts, tuple(fields_of(name)))
+
+
+def _of_order(cls: type[Queued]) -> tuple[str, tuple[str, ...]]:
+    """What an order compares, and what its class declares."""
+    own = cls.key.__qualname__.startswith(cls.__name__)
+    known = (
+        (cls.uses_estimate, "It needs an estimate of each job's run time."),
+        (cls.preemptive, "It stops running jobs for others."),
+        (cls.varying, "A job's place in the queue changes while it waits."),
+    )
+    return _as_part((cls.key.__doc__ or "").strip()) if own else "", tuple(text for holds, text in known if holds)
 
 
 def _as_part(sentence: str) -> str:

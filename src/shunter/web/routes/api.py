@@ -19,14 +19,14 @@ from shunter.slurm.questions import Wish
 from shunter.web.choices import policy_class
 from shunter.web.cluster_view import QueueFilter
 from shunter.web.listing import RunFilter
-from shunter.web.state import State, state_of
+from shunter.web.state import SharedState, state_of
 from shunter.web.templating import answer
 from shunter.web.what_if import answered, asked
 
 MOST_JOBS = 10_000  # of the queue in one answer
 
 router = APIRouter(prefix="/api", default_response_class=JSONResponse)
-WithState = Annotated[State, Depends(state_of)]
+WithState = Annotated[SharedState, Depends(state_of)]
 
 
 class SimulationRequest(BaseModel):

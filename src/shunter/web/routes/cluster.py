@@ -15,24 +15,24 @@ from shunter.report.html.page import embed
 from shunter.slurm.questions import Wish
 from shunter.web.cluster_view import QueueFilter
 from shunter.web.forms import Sent, asked
-from shunter.web.state import State, state_of
+from shunter.web.state import SharedState, state_of
 from shunter.web.templating import answer, html
 
 ENTRIES = 50  # of the audit
 SHOWN = 50  # waiting jobs of one part of the list
 
 router = APIRouter(include_in_schema=False)
-WithState = Annotated[State, Depends(state_of)]
+WithState = Annotated[SharedState, Depends(state_of)]
 WithQuestion = Annotated[Sent, Depends(asked)]
 
 
-def user_of(request: Request, state: State) -> str:
+def user_of(request: Request, state: SharedState) -> str:
     """Who asks, as a proxy says; "": not known."""
     header = state.settings.user_header
     return request.headers.get(header, "") if header else ""
 
 
-def _queue(state: State, form: Sent, user: str = "") -> dict[str, Any]:
+def _queue(state: SharedState, form: Sent, user: str = "") -> dict[str, Any]:
     page = form.one("page", "0")
     if not page.isdecimal() or len(page) > 6:
         raise RunError("there is no such part of the list")
@@ -43,14 +43,14 @@ def _queue(state: State, form: Sent, user: str = "") -> dict[str, Any]:
     return {"jobs": jobs, "count": count, "wanted": wanted, "shown": SHOWN, **_words()}
 
 
-def _live(state: State) -> dict[str, Any]:
+def _live(state: SharedState) -> dict[str, Any]:
     return {
         "totals": state.cluster.totals(),
         "map": html([embed(state.cluster.nodes())]),
     }
 
 
-def _controller(state: State) -> dict[str, Any]:
+def _controller(state: SharedState) -> dict[str, Any]:
     return {"controller": state.cluster.controller(), "entries": state.cluster.audit()[:ENTRIES], "moment": moment}
 
 

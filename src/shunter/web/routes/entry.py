@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
 from shunter.web.forms import Sent, sent
-from shunter.web.state import State, state_of
+from shunter.web.state import SharedState, state_of
 from shunter.web.templating import answer
 
 router = APIRouter(include_in_schema=False)
@@ -28,7 +28,7 @@ def enter() -> Response:
 
 @router.post("/enter")
 def check(
-    request: Request, form: Annotated[Sent, Depends(sent)], state: Annotated[State, Depends(state_of)]
+    request: Request, form: Annotated[Sent, Depends(sent)], state: Annotated[SharedState, Depends(state_of)]
 ) -> Response:
     """Set the cookie if the token is right."""
     if not state.access.is_token(form.one("token").strip()):

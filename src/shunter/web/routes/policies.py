@@ -11,11 +11,11 @@ from fastapi.responses import Response
 from shunter.web import teaching
 from shunter.web.choices import policy_text
 from shunter.web.forms import Sent, asked
-from shunter.web.state import State, state_of
+from shunter.web.state import SharedState, state_of
 from shunter.web.templating import answer
 
 router = APIRouter(include_in_schema=False)
-WithState = Annotated[State, Depends(state_of)]
+WithState = Annotated[SharedState, Depends(state_of)]
 WithQuestion = Annotated[Sent, Depends(asked)]
 
 

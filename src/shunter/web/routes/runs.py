@@ -11,14 +11,14 @@ from shunter.errors import RunError
 from shunter.web.comparing import report_of
 from shunter.web.forms import Sent, asked, sent
 from shunter.web.listing import RunFilter
-from shunter.web.state import State, state_of
+from shunter.web.state import SharedState, state_of
 from shunter.web.stepping import of_run
 from shunter.web.templating import answer, html
 
 MOST_SHOWN = 300  # entries of the list
 
 router = APIRouter(include_in_schema=False)
-WithState = Annotated[State, Depends(state_of)]
+WithState = Annotated[SharedState, Depends(state_of)]
 WithForm = Annotated[Sent, Depends(sent)]
 WithQuestion = Annotated[Sent, Depends(asked)]
 
@@ -27,7 +27,7 @@ def _filter(form: Sent) -> RunFilter:
     return RunFilter(*(form.one(name).strip() for name in ("trace", "cluster", "policy", "since", "until")))
 
 
-def _list(state: State, form: Sent, said: str = "") -> dict[str, Any]:
+def _list(state: SharedState, form: Sent, said: str = "") -> dict[str, Any]:
     wanted = _filter(form)
     entries = state.listing.entries(wanted)
     shown = {"entries": entries[:MOST_SHOWN], "more": max(0, len(entries) - MOST_SHOWN), "wanted": wanted}

@@ -18,7 +18,7 @@ from shunter.web import tasks
 from shunter.web.choices import cluster_text, fields_of, trace_text
 from shunter.web.folder import check_name
 from shunter.web.forms import Sent, asked, sent
-from shunter.web.state import State, state_of
+from shunter.web.state import SharedState, state_of
 from shunter.web.templating import answer, html
 from shunter.web.what_if import MOST_KEPT, WhatIfAnswer, answered, of_form
 
@@ -26,7 +26,7 @@ SOON_S = 1.5  # a result that is there by then comes at once, without a bar of p
 FIRST = ("fifo", "saf")  # policies that the form begins with
 
 router = APIRouter(include_in_schema=False)
-WithState = Annotated[State, Depends(state_of)]
+WithState = Annotated[SharedState, Depends(state_of)]
 WithForm = Annotated[Sent, Depends(sent)]
 WithQuestion = Annotated[Sent, Depends(asked)]
 
@@ -107,7 +107,7 @@ def result(task_id: str, state: WithState) -> Response:
     return _shown(state, state.tasks.ended(task_id))
 
 
-def _shown(state: State, task: tasks.BackgroundTask) -> Response:
+def _shown(state: SharedState, task: tasks.BackgroundTask) -> Response:
     found: WhatIfAnswer = task.result
     others = [
         each for each in reversed(state.tasks.kept.values()) if each is not task and each.over and not each.problem
