@@ -152,7 +152,7 @@ class BlueFinSearch(SettingSearch):
     """SelfTune's BlueFin: pairs of settings on both sides of a centre, which moves by what their rewards differ.
 
     Centres stay ``RADIUS`` away from the ends of every range, so that what is tried is always within it (projection).
-    Rewards are the best value at the beginning over the value, so that they are positive.
+    Rewards are the best value so far over the value, so that they are positive.
     """
 
     RADIUS, RATE = 0.1, 0.01
