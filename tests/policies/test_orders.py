@@ -33,7 +33,7 @@ FORMULAS = {
     "f3": lambda w, r, n, s: r * n + 6_860_000 * math.log10(max(s, 0.1)),
     "f4": lambda w, r, n, s: r * math.sqrt(n) + 530_000 * math.log10(max(s, 0.1)),
 }
-ELSEWHERE = {"multifactor", "gittins", "srsf", "srtf", "las"}  # in files of their own, or below
+ELSEWHERE = {"multifactor", "express", "gittins", "srsf", "srtf", "las"}  # in files of their own, or below
 
 
 def job(**known):

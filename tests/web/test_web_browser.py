@@ -131,6 +131,12 @@ def test_a_policy_is_learned_step_by_step(served, opened):
     assert page.locator(".stepper h3").inner_text() == "sjf:backfill=easy"
 
 
+def test_names_in_docstrings_are_shown_as_code(served, opened):
+    page = opened(served, "/learn/express")
+    assert page.locator(".lead code").first.inner_text() == "gittins"
+    assert "``" not in page.locator("main").inner_text()
+
+
 def test_a_stretch_of_a_run_is_stepped_through(served, opened):
     page = opened(served, "/runs/report?run=both%2F1-fifo")
     page.get_by_role("link", name="both/1-fifo").click()

@@ -12,7 +12,7 @@ from shunter.policies.saf import Saf
 class Express(Gittins):
     """Our best: the least expected GPU time first, with backfilling; stops only jobs that may be stopped.
 
-    It is ``gittins`` with its defaults.  Where no job may be stopped it is ``saf``, see ``without_stops``.
+    It is ``gittins`` with its defaults.  Where no job may be stopped it is ``saf:backfill=easy,placement=tight``.
     """
 
     @property

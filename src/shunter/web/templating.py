@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -24,6 +25,11 @@ def _harmless(value: Any) -> Any:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def _prose(text: str) -> Markup:
+    """A docstring: names in double backquotes are code."""
+    return Markup(re.sub(r"``(.+?)``", r"<code>\1</code>", text_of(text)))
+
+
 @cache
 def _environment() -> Environment:
     folder = str(files("shunter").joinpath("web", "templates"))
@@ -33,7 +39,7 @@ def _environment() -> Environment:
     )  # fmt: skip
     made.filters |= {"duration": duration, "number": number, "share": share, "address": lambda text: quote(text, "")}
     made.filters |= {"breakable": lambda text: Markup(breakable(text_of(text)))}
-    made.filters |= {"prose": lambda text: Markup(text_of(text)), "explained": lambda text: Markup(explained(text))}
+    made.filters |= {"prose": _prose, "explained": lambda text: Markup(explained(text))}
     made.globals |= {"version": __version__, "parts": PARTS}
     return made
 
