@@ -14,6 +14,7 @@ import pytest
 from served import TRACE
 from typer.testing import CliRunner
 
+import shunter
 from shunter.cli.main import app
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
@@ -58,6 +59,15 @@ def test_runs_and_reasons_are_those_of_the_folder(served):
     kept = json.loads((served.folder / "sjf" / "summary.json").read_text())
     assert served.get("/api/summary", run="sjf").json == kept
     assert served.get("/api/explain", run="sjf", job="7").json == printed("explain", served.folder / "sjf", "7")
+
+
+def test_a_report_says_that_it_shows_the_first_repeats(serve, tmp_path):
+    shunter.compare(TRACE, "4x4", ["fifo", "las"], out=tmp_path / "twice", workers=1, repeat=2)
+    shunter.compare(TRACE, "4x4", ["fifo", "las"], out=tmp_path / "once", workers=1)
+    page = serve(tmp_path)
+    said = "This is the first repeat of each policy alone."
+    assert said in page.get("/runs/report?run=twice").text
+    assert said not in page.get("/runs/report?run=once").text
 
 
 def test_policies_are_those_of_the_command_line(served):

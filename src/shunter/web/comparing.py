@@ -45,8 +45,18 @@ def _runs(folder: RunsFolder, path: Path) -> list[tuple[str, Run]]:
     if folder.kind(path) == "run":
         return [(folder.name(path), run_folder.load(path))]
     found = sorted(each.parent for each in path.glob("*/experiment.toml") if folder.kind(each.parent) == "run")
-    first = [each for each in found if "-repeat" not in each.name or each.name.endswith("-repeat0")]
+    first = [each for each in found if not _is_later_repeat(each)]
     return [(folder.name(each), run_folder.load(each)) for each in first]
+
+
+def _is_later_repeat(path: Path) -> bool:
+    return "-repeat" in path.name and not path.name.endswith("-repeat0")
+
+
+def leaves_repeats_out(folder: RunsFolder, names: Sequence[str]) -> bool:
+    """Whether a comparison among these has repeats that its report does not show."""
+    inside = (each.parent for name in names for each in folder.path(name).glob("*/experiment.toml"))
+    return any(_is_later_repeat(path) for path in inside)
 
 
 def named_apart(folder: RunsFolder, runs: Sequence[tuple[str, Run]]) -> list[tuple[str, Run]]:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
 from shunter.errors import RunError
-from shunter.web.comparing import report_of
+from shunter.web.comparing import leaves_repeats_out, report_of
 from shunter.web.forms import Sent, asked, sent
 from shunter.web.listing import RunFilter
 from shunter.web.state import SharedState, state_of
@@ -53,6 +53,7 @@ def report(state: WithState, form: WithQuestion) -> Response:
     found = report_of(state.folder, names)
     steps = [name for name in names if state.folder.kind(state.folder.path(name)) == "run"]
     shown = {"found": found, "links": html([found.links()]), "body": html([found.body()]), "steps": steps}
+    shown["first_repeats"] = leaves_repeats_out(state.folder, names)
     return answer("report.html", state.page("runs", found.title, **shown))
 
 
