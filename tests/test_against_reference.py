@@ -87,7 +87,7 @@ EXAMPLES = settings.default.max_examples  # more where scripts/test-search looks
 SETTINGS = settings(max_examples=EXAMPLES // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@pytest.mark.parametrize("placement", ["consolidate", "first-fit", "spread", "count", "tight"])
+@pytest.mark.parametrize("placement", ["consolidate", "first-fit", "spread", "count", "tight", "weighed"])
 @pytest.mark.parametrize("blocking", ["strict", "skip"])
 @SETTINGS
 @given(case=strategies.cases(), name=st.sampled_from(["fifo", "lifo", "sjf", "saf", "largest"]))
@@ -96,7 +96,7 @@ def test_plain_queues(case: tuple[list[RefJob], list[RefNode]], name: str, block
 
 
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
-@pytest.mark.parametrize("placement", ["consolidate", "count", "tight"])
+@pytest.mark.parametrize("placement", ["consolidate", "count", "tight", "weighed"])
 @SETTINGS
 @given(case=strategies.cases(), name=st.sampled_from(["fifo", "sjf", "saf"]))
 def test_backfilling(case: tuple[list[RefJob], list[RefNode]], name: str, backfill: str, placement: str) -> None:

@@ -50,6 +50,11 @@ def place(rule, free, gpus, total=None, draw=0):
         ("tight", [8, 3, 8, 3], 12, {0: 8, 2: 4}),
         ("tight", [8, 3, 4, 3], 3, {1: 3}),
         ("tight", [8, 3, 3, 3], 12, {}),
+        ("weighed", [2, 8, 8], 2, {0: 2}),  # no node is left in part
+        ("weighed", [4, 4, 4, 6], 2, {3: 2}),  # as many are left in part in any case: evenly
+        ("weighed", [8, 5, 7, 3], 12, {2: 7, 1: 5}),  # two partly used nodes are filled
+        ("weighed", [3, 3], 4, {0: 3, 1: 1}),
+        ("weighed", [2, 2, 2, 2], 6, {}),  # two nodes at most, where one would do
         ("first-fit", [5, 8, 8], 12, {1: 8, 0: 4}),
         ("first-fit", [3, 8, 8], 12, {1: 8, 2: 4}),
         ("spread", [5, 8, 7], 12, {1: 8, 2: 4}),
@@ -73,6 +78,7 @@ def test_even_nodes(rule, free, gpus, expected):
         ("first-fit", [2, 8, 4], [2, 8, 4], 11, {0: 2, 1: 8, 2: 1}),
         ("spread", [2, 8, 4], [2, 3, 4], 8, {2: 4, 1: 3, 0: 1}),
         ("count", [2, 8, 4], [2, 3, 4], 8, {0: 2, 1: 3, 2: 3}),
+        ("weighed", [4, 8, 2], [4, 8, 2], 14, {1: 8, 0: 4, 2: 2}),
         ("random", [2, 8, 4], [2, 8, 4], 12, {1: 8, 2: 4}),  # the only way: a full largest node, the rest on one
     ],
 )

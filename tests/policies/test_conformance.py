@@ -58,7 +58,7 @@ def combinations() -> list[str]:
     chosen = []
     for (row, name), (column, mode) in product(enumerate(ORDERS), enumerate(MODES)):
         if not (name in PREEMPTIVE and mode == "backfill=conservative"):
-            placement = placers.names()[(row + column + row // len(placers.names())) % len(placers.names())]
+            placement = placers.names()[(row + column) % len(placers.names())]
             oracle = ",estimate=oracle" if (row + column) % 3 == 0 else ""
             chosen.append(f"{name}:{mode},placement={placement}{oracle}")
     return chosen

@@ -18,7 +18,7 @@ from shunter.testing.placement import given_back, place, taken
 from shunter.testing.reference import RefJob, RefNode, RefRun, fits, place_of, simulate
 from shunter.testing.strategies import cases
 
-PLACEMENTS = ("consolidate", "first-fit", "spread", "count", "tight")
+PLACEMENTS = ("consolidate", "first-fit", "spread", "count", "tight", "weighed")
 ONE = [RefNode(4)]  # most examples need no more
 
 
@@ -77,6 +77,11 @@ def starts(jobs, nodes=ONE, key=fifo, **rules):
         # tight: the remainder where it fits best
         ("tight", 6, [4, 4, 4], [2, 3, 4], ((0, 2), (2, 4))),
         ("tight", 5, [4, 4, 3], [4, 4, 3], ((0, 4), (2, 1))),
+        # weighed: partly used nodes are filled; if as many are left in any case, free GPUs are made even
+        ("weighed", 12, [8, 8, 8, 8], [8, 5, 7, 3], ((1, 5), (2, 7))),
+        ("weighed", 4, [8, 8], [3, 3], ((0, 3), (1, 1))),
+        ("weighed", 2, [8, 8, 8, 8], [4, 4, 4, 6], ((3, 2),)),
+        ("weighed", 6, [8, 8, 8, 8], [2, 2, 2, 2], None),  # three nodes, where one would do
         ("first-fit", 2, [4, 4, 4], [1, 4, 2], ((1, 2),)),
         ("first-fit", 3, [4, 4], [2, 2], None),
         ("first-fit", 6, [4, 4, 4], [2, 3, 4], ((0, 2), (2, 4))),

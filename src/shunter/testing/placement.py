@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Literal, TypeAlias
 
 Places: TypeAlias = tuple[tuple[int, int], ...]  # (node, GPUs there), by node
-Placement: TypeAlias = Literal["consolidate", "first-fit", "spread", "count", "tight"]
+Placement: TypeAlias = Literal["consolidate", "first-fit", "spread", "count", "tight", "weighed"]
 
 
 def place(need: int, free: Sequence[int], pool: Mapping[int, int], placement: Placement) -> Places | None:
@@ -14,7 +15,9 @@ def place(need: int, free: Sequence[int], pool: Mapping[int, int], placement: Pl
     if not pool:
         return None
     nodes = sorted(pool)
-    if placement == "count":
+    if placement == "weighed":
+        where = min(layouts(need, free, pool), key=lambda layout: cost(layout, free, pool), default=None)
+    elif placement == "count":
         where = gather(need, free, nodes)
     elif placement == "spread":
         where = gather(need, free, most_free_first(nodes, free))
@@ -28,6 +31,36 @@ def place(need: int, free: Sequence[int], pool: Mapping[int, int], placement: Pl
             rest = least_free_first(nodes, free) if placement == "tight" else most_free_first(nodes, free)
             where = whole_nodes_and_remainder(need, free, most_free_first(idle, free), rest)
     return None if where is None else tuple(sorted(where))
+
+
+def layouts(need: int, free: Sequence[int], pool: Mapping[int, int]) -> list[Places]:
+    """The ways that ``weighed`` chooses from: consolidate, pack and spread, if they can be."""
+    few = -(-need // max(pool.values())) + 1
+    wide = [pack(need, free, pool), place(need, free, pool, "spread")]
+    found = [place(need, free, pool, "consolidate"), *(where for where in wide if where and len(where) <= few)]
+    return [where for where in found if where is not None]
+
+
+def pack(need: int, free: Sequence[int], pool: Mapping[int, int]) -> Places | None:
+    """Fill partly used nodes, the freest first, then idle ones, until one node has enough for the rest."""
+    where: Places = ()
+    rest = sorted(pool, key=lambda node: (free[node] == pool[node], -free[node], node))
+    while rest:
+        last = on_one_node(need, free, least_free_first(rest, free))
+        if last is not None:
+            return tuple(sorted(where + last))
+        node = rest.pop(0)
+        where += ((node, free[node]),) if free[node] else ()
+        need -= free[node]
+    return None
+
+
+def cost(where: Places, free: Sequence[int], pool: Mapping[int, int]) -> Fraction:
+    """Partly used nodes, and 0.3 for each eighth of the largest node by which free GPUs differ."""
+    left = taken(free, where)
+    partly = sum(0 < left[node] < size for node, size in pool.items())
+    gap = max(left[node] for node in pool) - min(left[node] for node in pool)
+    return partly + Fraction(3, 10) * 8 * gap / max(pool.values())
 
 
 def most_free_first(nodes: Iterable[int], free: Sequence[int]) -> list[int]:
