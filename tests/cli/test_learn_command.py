@@ -34,6 +34,9 @@ def test_a_model_is_trained_judged_and_used(tmp_path):
     assert [row["policy"] for row in found["rows"]] == ["model", *beside]
     shown = shunter("learn", "eval", out, *JOBS, "--windows", 6).stdout
     assert "6 windows of 32 jobs that the model has not seen" in shown
+    short = shunter("learn", "eval", out, "synthetic:jobs=60,gpus=32", *JOBS[1:], "--windows", 6)
+    assert short.exit_code == 2
+    assert "60 jobs are too few" in short.stderr
     run = shunter("simulate", *JOBS, "--policy", f"scored:model={out}", "--json")
     assert run.exit_code == 0, run.output
 

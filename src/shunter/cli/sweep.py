@@ -274,6 +274,7 @@ def _axes(made: SweepPlan) -> dict[str, list[str]]:
         "trace": [place.jobs.name for place in places], "window": [place.jobs.window for place in places],
         "cluster": [place.cluster for place in places], "load": [place.load for place in places],
         "network": [place.network for place in places], "overhead": [place.overhead for place in places],
+        "checkpointable": [place.checkpointable for place in places],
         "policy": made.policies, "seed": [str(run.seed) for run in made.runs],
     }  # fmt: skip
     unique = {axis: list(dict.fromkeys(values)) for axis, values in found.items()}

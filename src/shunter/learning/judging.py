@@ -11,7 +11,7 @@ from shunter.errors import ModelError
 from shunter.learning import episodes as e
 from shunter.learning.engine import LearningGround
 from shunter.learning.outcomes import OBJECTIVES, compared, runs_in, scores
-from shunter.learning.training import REFERENCE, Players, parts_of, spaced
+from shunter.learning.training import FEWEST_JOBS, REFERENCE, Players, parts_of, spaced
 from shunter.policies.scored.models import ScoreModel
 
 WINDOWS = 24
@@ -31,6 +31,11 @@ def judged(
     if visible:
         others = (f"scored:model=saf,visible={visible}", *others)  # with the same jobs in view
     firsts = spaced(parts_of(ground)[2], windows)
+    if firsts[-1] + ground.length > len(ground.trace):
+        raise ModelError(
+            f"{len(ground.trace):,} jobs are too few: the model's windows have {ground.length:,}, and only the last"
+            f" part of the trace is judged on; use a trace of {FEWEST_JOBS * ground.length:,} jobs or more"
+        )
     runs = runs_in(ground.run_times, firsts, ground.length)
     waits = {"model": players.waits(firsts), REFERENCE: players.base_waits(firsts, REFERENCE)}
     waits |= {name: players.base_waits(firsts, name) for name in others if name != REFERENCE}

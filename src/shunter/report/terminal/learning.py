@@ -23,8 +23,17 @@ def learning_view(found: Mapping[str, Any]) -> RenderableType:
     return Group(
         Text(f" {found['agent']} for the {found['objective']}: {len(changes)} rounds, {ended}."),
         *curve(changes),
-        Text(f" Best on the windows that were checked: {best:+.1%} against {found['reference']}."),
+        Text(_verdict(best, found["reference"])),
         Text(" Chosen on these windows, so judge it on others: shunter learn eval.", style="dim"),
+    )
+
+
+def _verdict(best: float, reference: str) -> str:
+    """What the best model is worth on the windows by which it was chosen."""
+    if best < 0:
+        return f" Best on the windows that were checked: {best:+.1%} against {reference}."
+    return (
+        f" No model was better than {reference} on the windows that were checked; the best: {best:+.1%}. Don't use it."
     )
 
 
