@@ -47,7 +47,7 @@ class SettingSearch(ABC):
     def __init__(self, spaces: Sequence[PolicySpace], budget: int, seed: int) -> None:
         self.spaces, self.budget, self.draws = spaces, budget, rng(seed, "tuning")
         self.seen: dict[str, float] = {}
-        self.told: list[tuple[float, DrawnSettings]] = []
+        self.results: list[tuple[float, DrawnSettings]] = []
 
     @property
     def used(self) -> float:
@@ -63,7 +63,7 @@ class SettingSearch(ABC):
         for each, value in zip(candidates, values, strict=True):
             if each.text:
                 self.seen.setdefault(each.text, value)
-                self.told.append((value, each))
+                self.results.append((value, each))
 
     def candidate(self, space: int, point: F64) -> DrawnSettings:
         """A point as a candidate."""
@@ -91,11 +91,11 @@ class RefiningSearch(SettingSearch):
 
     def ask(self) -> list[DrawnSettings]:
         """A batch that depends on how much of the budget is used."""
-        if self.used < EXPLORED or not self.told:
+        if self.used < EXPLORED or not self.results:
             alive = self._alive()
             chosen = [alive[at % len(alive)] for at in range(len(self.seen), len(self.seen) + BATCH)]
             return [self.candidate(space, self.spaces[space].drawn(self.draws)) for space in chosen]
-        best = sorted(self.told, key=lambda each: each[0])
+        best = sorted(self.results, key=lambda each: each[0])
         parents = [each for at, (_, each) in enumerate(best) if each.text not in {b.text for _, b in best[:at]}]
         share = (self.used - EXPLORED) / (1 - EXPLORED)
         width = WIDEST * (NARROWEST / WIDEST) ** share
@@ -110,7 +110,7 @@ class RefiningSearch(SettingSearch):
 
     def _best_of(self, space: int) -> float:
         name = self.spaces[space].policy
-        found = [value for value, each in self.told if each.space == space]
+        found = [value for value, each in self.results if each.space == space]
         return min([*found, self.seen.get(name, math.inf)])
 
     def _varied(self, parents: Sequence[DrawnSettings], width: float) -> DrawnSettings:

@@ -91,7 +91,7 @@ def _check(name: str, field: ParameterField, value: str) -> None:
 
 
 def checked_policy(text: str) -> str:
-    """A policy's text from elsewhere, written anew."""
+    """A policy's text from elsewhere, with its settings spelled out."""
     name, values = named(text)
     return policy_text(name, values)
 
