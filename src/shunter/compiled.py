@@ -13,6 +13,7 @@ import re
 import shutil
 import tempfile
 import time
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -168,18 +169,40 @@ def _our_cache(part: str = "") -> Iterator[None]:
 
 def kernel(function: F) -> F:
     """Compile ``function`` lazily; it releases the GIL and is cached on disk. No fast-math: digests must agree."""
-    options = OPTIONS | {"nogil": True}
+    return _kernel(function)
 
-    @cache
-    def translated() -> Any:
-        with _our_cache(TRANSLATED):
-            return lowered.translate(function, options)
 
+def inlined(function: F) -> F:
+    """A kernel that becomes a part of each kernel that calls it, without what that one doesn't need of it."""
+    return _kernel(function, forceinline=True)
+
+
+def _kernel(function: F, **options: bool) -> F:
     with _our_cache():
-        made = numba.njit(**options)(function)
+        made = numba.njit(nogil=True, **OPTIONS)(function)
     if not numba.config.DISABLE_JIT:
-        lowered.called_through(made, translated)
+        lowered.called_through(made, lambda: inner(function, **options))
     return cast(F, made)
+
+
+@cache
+def inner(function: Callable[..., Any], **options: bool) -> Any:
+    """``function`` as kernels call it."""
+    plain = getattr(function, "py_func", function)
+    if numba.config.DISABLE_JIT:
+        return plain
+    with _our_cache(TRANSLATED):
+        return lowered.translate(plain, OPTIONS | {"nogil": True} | options)
+
+
+def with_names(function: Callable[..., Any], name: str, module: str, **names: Any) -> Callable[..., Any]:
+    """A copy of ``function`` for which some names of its module stand for something else.
+
+    Its name and module tell it from other copies, on disk too, and say whose it is.
+    """
+    copy = types.FunctionType(function.__code__, function.__globals__ | names | {"__name__": module})
+    copy.__qualname__ = name
+    return copy
 
 
 def entry(made: Any, *arguments: Any) -> Callable[..., Any]:
@@ -217,8 +240,11 @@ def pointer(function: Callable[..., Any], signature: Any) -> Any:
 def with_bounds(function: Callable[..., Any], signature: Any) -> Any:
     """``function`` compiled so that Python can call it and a read beyond an array is an IndexError."""
     plain = getattr(function, "py_func", function)
-    with notices.silently():  # no kernel, and quick
-        return numba.njit(signature, boundscheck=True, **(OPTIONS | {"cache": False}))(plain)
+    try:
+        with notices.silently():  # no kernel, and quick
+            return numba.njit(signature, boundscheck=True, **(OPTIONS | {"cache": False}))(plain)
+    except Exception as error:
+        raise numba_errors.explained(plain, signature, error) from None
 
 
 def is_ours(thing: Any) -> bool:

@@ -10,7 +10,7 @@ import pytest
 import shunter
 from shunter import registry
 from shunter.errors import PolicyError
-from shunter.scheduling.queue.keys import Flags, _configures, _params, _try, made_up
+from shunter.scheduling.queue.keys import Flags, _configures, _params, _try, key_pointer, made_up
 from shunter.scheduling.queue.policy import Queued
 
 CLASS = """
@@ -216,3 +216,18 @@ def test_a_module_that_fails_in_the_standard_library_is_shown_by_its_own_line(tm
     (tmp_path / "users_thaw.py").write_text(WITHOUT.format(lines="pass").replace("(frozen=True)", ""))
     with pytest.raises(PolicyError, match=r"users_thaw\.py:\d+: @dataclass"):
         registry.policy("users_thaw.Mine")
+
+
+def test_a_compiled_key_looks_up_only_what_it_reads():
+    """A key is computed millions of times; what others read of a job costs it nothing."""
+
+    def brief(job, p):
+        return job.gpus
+
+    def longer(job, p):
+        return job.gpus + job.attained + job.usage + job.growth
+
+    codes = {key: key_pointer(key).inspect_llvm() for key in (brief, longer)}
+    loads = {key: code.count(" load ") for key, code in codes.items()}
+    assert loads[brief] < loads[longer] < 60, "fields that are not read are left out"
+    assert not any("describe" in line for code in codes.values() for line in code.splitlines() if "define" in line)

@@ -22,7 +22,6 @@ from shunter.policies.scored.features import OF_POOL
 from shunter.policies.scored.models import ScoreModel, features_of
 from shunter.policies.scored.policy import Scored
 from shunter.scheduling.queue.decide import decide_pointer, tools_for
-from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import demand_classes, pools_of, pools_seen
 from shunter.scheduling.queue.ordering import Ordering
 from shunter.scheduling.queue.queue import Inspector, Queue
@@ -201,7 +200,7 @@ class EpisodeEngine:
         """Play windows with choices drawn by the model: how long jobs wait (s), and how many decisions there were."""
         waits = np.zeros((len(firsts), self.ground.length))
         runs = np.column_stack((firsts, seeds, np.zeros(len(firsts)))).astype(np.int64)
-        e.play_all(self.episode, self.tools, self.plan, key_pointer(Scored.key), record, runs, waits, greedy)
+        e.play_all(self.episode, self.tools, self.plan, record, runs, waits, greedy)
         return waits, runs[:, e.DECISIONS]
 
 

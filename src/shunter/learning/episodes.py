@@ -15,7 +15,7 @@ import numpy as np
 from shunter import world as w
 from shunter.arrays import F1, F2, I1, I2, Arrays, Variables
 from shunter.compiled import copy_into, kernel
-from shunter.policies.scored.evaluating import INPUTS, INPUTS_AT
+from shunter.policies.scored.evaluating import INPUTS, INPUTS_AT, score
 from shunter.policies.scored.features import fill_inputs
 from shunter.policies.scored.inspecting import first_job, let_wait, may_wait
 from shunter.scheduling.queue.decide import start_one
@@ -294,13 +294,13 @@ def note(episode: Episode, record: Record, number: int, choice: int, log_probabi
 
 
 @kernel
-def play(episode: Episode, tools: Tools, plan: Decision, judge: Any, record: Record, number: int, greedy: bool) -> None:
-    """Play an episode that has begun to its end; ``judge``: a key, which says how much the first job should wait."""
+def play(episode: Episode, tools: Tools, plan: Decision, record: Record, number: int, greedy: bool) -> None:
+    """Play an episode that has begun to its end."""
     world, queue, draws = episode.state.world, episode.queue, episode.draws
     while to_decision(episode, tools, plan):
         if episode.course.mode == INSPECT:
             job = describe(world, queue, episode.shown[0], queue.state.total_usage, world.clock[w.NOW])
-            choice, log_probability = take_or_skip(judge(job, episode.model), draws, greedy)
+            choice, log_probability = take_or_skip(score(job, episode.model), draws, greedy)
         else:
             choice, log_probability = pick(episode, draws, greedy)
         record.offered += episode.course.visible
@@ -311,13 +311,13 @@ def play(episode: Episode, tools: Tools, plan: Decision, judge: Any, record: Rec
 
 @kernel
 def play_all(
-    episode: Episode, tools: Tools, plan: Decision, judge: Any, record: Record, runs: I64, waits: F64, greedy: bool
+    episode: Episode, tools: Tools, plan: Decision, record: Record, runs: I64, waits: F64, greedy: bool
 ) -> None:
     """Play episodes, each row (first job, seed, decisions); fills in the latter and how long each job waited (s)."""
     for at in range(len(runs)):
         episode.draws[0], episode.draws[1] = runs[at, SEED], 0
         begin(episode, runs[at, FIRST])
-        play(episode, tools, plan, judge, record, at, greedy)
+        play(episode, tools, plan, record, at, greedy)
         runs[at, DECISIONS] = episode.course.decisions
         read_waits(episode, waits[at])
 

@@ -8,7 +8,7 @@ from shunter.compiled import kernel
 from shunter.scheduling.leasing.decide import next_taker
 from shunter.scheduling.leasing.memory import Offers, OfferTools
 from shunter.scheduling.placing import add_placed, as_it_is, collect
-from shunter.scheduling.queue.queue import Paper, ahead, any_gpu_free, key_at
+from shunter.scheduling.queue.queue import Paper, ahead, any_gpu_free
 from shunter.scheduling.tiers import lay_out, room_below, tier_of
 from shunter.world import Decision, World
 
@@ -126,7 +126,7 @@ def first_to_move(world: World, offers: Offers, tools: OfferTools, paper: Paper)
         if world.jobs[w.BEGUN, job] == now:
             untried = YES
             continue
-        queue.exact[job] = key_at(world, queue, tools.parts, job, now)
+        queue.exact[job] = tools.parts.key(world, queue, job, now)
         if found[0] < 0 or ahead(queue, job, found[0]):
             better, place = room_below(world, queue, paper, job, limit)
             found = (job, better, place) if better >= 0 else found

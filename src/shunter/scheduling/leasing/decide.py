@@ -42,7 +42,6 @@ from shunter.scheduling.queue.queue import (
     ahead,
     any_gpu_free,
     insert,
-    key_at,
     precedes,
     rekey,
     remove,
@@ -148,7 +147,7 @@ def sort_by_key(world: World, queue: Queue, parts: Parts, count: int) -> None:
     jobs = queue.scratch.jobs
     for i in range(count):
         job, at = jobs[i], i
-        queue.exact[job] = key_at(world, queue, parts, job, world.clock[w.NOW])
+        queue.exact[job] = parts.key(world, queue, job, world.clock[w.NOW])
         if len(queue.tie) > 0:  # it would wait from now on; the heap that it left is ordered by how it waited before
             if queue.at[job] >= 0:
                 remove(queue, job)

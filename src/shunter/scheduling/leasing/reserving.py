@@ -18,7 +18,6 @@ from shunter.scheduling.queue.queue import (
     Paper,
     Queue,
     ahead,
-    key_at,
     run_time,
 )
 from shunter.world import I64, World
@@ -70,7 +69,7 @@ def comes_after(world: World, offers: Offers, tools: Terms, head: int, job: int,
     queue = offers.queue
     key = queue.key[job]
     if world.jobs[w.STATE, job] != w.PENDING:
-        key = key_at(world, queue, tools.parts, job, time)
+        key = tools.parts.key(world, queue, job, time)
     return bool(key > queue.key[head] or (key == queue.key[head] and job > head))
 
 

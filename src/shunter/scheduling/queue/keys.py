@@ -10,17 +10,24 @@ import dataclasses
 import difflib
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shunter import numba_config  # noqa: F401 before numba
+
+# isort: split
 import numba
 import numpy as np
+from numba import types
 
 from shunter import world as w
-from shunter.compiled import is_ours, pointer, with_bounds
+from shunter.arrays import type_of
+from shunter.compiled import inner, is_ours, pointer, with_bounds, with_names
 from shunter.errors import PolicyError
 from shunter.numba_errors import body
-from shunter.world import F64, Job
+from shunter.scheduling.queue.queue import Queue, describe
+from shunter.world import F64, Job, World
 
 if TYPE_CHECKING:
     from shunter.scheduling.queue.policy import Queued
@@ -32,10 +39,36 @@ POOL = ("pool_nodes", "pool_gpus", "free", "largest", "partly", "waiting", "dema
 MONTH = 30 * 86_400.0
 
 
+ORDER: Any = None  # stands for an order's key in ``key_at``
+
+
+def key_at(world: World, queue: Queue, job: int, now: int) -> float:
+    """The key of a job now; for a later time the least that it can be until then."""
+    total = queue.state.total_usage
+    if queue.config.period > 0:
+        now = queue.state.counted_at
+    ahead = now - world.clock[w.NOW]
+    if ahead > 0 and queue.config.half_life > 0:  # the user may use nothing meanwhile, and the others every GPU
+        total = (total + world.gpus.shape[1] * ahead) * 2.0 ** (ahead / queue.config.half_life)
+    key = float(ORDER(describe(world, queue, job, total, now), queue.params))
+    if math.isnan(key):
+        queue.state.no_number = job
+        return math.inf
+    return key
+
+
 @functools.cache
 def key_pointer(key: Callable[[Job, F64], float]) -> Any:
-    """An order's key, compiled."""
-    return pointer(key, w.signatures()["key"])
+    """``key_at`` for an order's key, compiled as one, so that of a job only what this key reads is looked up."""
+    signature = types.float64(type_of(World), type_of(Queue), types.int64, types.int64)
+    order = inner(key, forceinline=True, cache=is_ours(key))
+    return pointer(with_names(key_at, f"{key.__qualname__}_at", key.__module__, ORDER=order), signature)
+
+
+@functools.cache
+def _with_bounds(key: Callable[[Job, F64], float]) -> Any:
+    """A third party's key for Python; where it can't be compiled, the error says why."""
+    return with_bounds(key, w.signatures()["key"])
 
 
 class Flags(NamedTuple):
@@ -58,7 +91,7 @@ def check_key(policy: Queued) -> None:
     key = type(policy).key
     if is_ours(key) or numba.config.DISABLE_JIT:
         return
-    key_pointer(key)  # says what can't be compiled
+    _with_bounds(key)
     if not _configures(policy):
         _try(
             key, _params(policy).tobytes(), Flags(policy.varying, policy.ageing, policy.uses_estimate, policy.sees_pool)
@@ -140,7 +173,7 @@ class _Keys:
 
     def __init__(self, key: Any, params: F64) -> None:
         self._key, self._params = key, params
-        self._compiled = with_bounds(key, w.signatures()["key"])
+        self._compiled = _with_bounds(key)
 
     def of(self, jobs: list[Job]) -> F64:
         """The keys of these jobs, if they are numbers."""

@@ -24,7 +24,7 @@ from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.predictors.models import model
 from shunter.scheduling.queue.keys import check_key, no_number
 from shunter.scheduling.queue.pools import see_pools
-from shunter.scheduling.queue.queue import Queue, key_at
+from shunter.scheduling.queue.queue import Queue
 from shunter.world import F64, I64, Decision, Job, World
 
 EXACT = "the trace has iterations and no column 'declared': declared run times are taken as exact"
@@ -303,7 +303,7 @@ class Estimating(Queued):
 def keys_of(world: World, queue: Any, parts: Any, jobs: I64, keys: F64) -> None:
     """The key of each of these jobs at this instant."""
     for at in range(len(jobs)):
-        keys[at] = key_at(world, queue, parts, jobs[at], world.clock[w.NOW])
+        keys[at] = parts.key(world, queue, jobs[at], world.clock[w.NOW])
 
 
 def queue_of(form: Compiled) -> Any:

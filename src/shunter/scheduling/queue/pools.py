@@ -5,7 +5,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.scheduling.placing import as_it_is, find_gpus, may_use
-from shunter.scheduling.queue.queue import Parts, Pools, Queue, Scratch, key_all, key_at, order_heaps
+from shunter.scheduling.queue.queue import Parts, Pools, Queue, Scratch, key_all, order_heaps
 from shunter.world import I64, Decision, World
 
 LEAST_RUN = 10_000  # ms, of a bounded slowdown
@@ -37,7 +37,7 @@ def key_visible(world: World, queue: Queue, parts: Parts) -> None:
     last, now = last_visible(world, queue.config.visible), world.clock[w.NOW]
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
-        queue.key[job] = key_at(world, queue, parts, job, now) if job <= last else HIDDEN
+        queue.key[job] = parts.key(world, queue, job, now) if job <= last else HIDDEN
     order_heaps(queue)
 
 

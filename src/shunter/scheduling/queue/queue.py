@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from shunter import world as w
 from shunter.arrays import F1, I1, I2, Arrays, Variables
-from shunter.compiled import kernel
+from shunter.compiled import inlined, kernel
 from shunter.model import Renumbering
 from shunter.predictors.learned import Learned
 from shunter.scheduling.backfill.bounds import Bounds, bound_of, floor_of, floor_within
@@ -294,7 +294,7 @@ class Queue(Arrays):
 class Parts(NamedTuple):
     """Pointers to what differs between policies: one compiled queue serves them all."""
 
-    key: Any
+    key: Any  # of a job at some time, see ``keys.key_pointer``
     place: Any  # a placement rule
     choose: Any  # finds nodes: by that rule, or by network tiers
     expect: Any  # estimates the run time of a job
@@ -501,7 +501,7 @@ def rank_users(queue: Queue) -> None:
 # ------------------------------------------------------------------------------------------- keys
 
 
-@kernel
+@inlined
 def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Job:
     """A job as its order's key sees it, or would at a later time."""
     jobs = world.jobs
@@ -559,22 +559,6 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
 
 
 @kernel
-def key_at(world: World, queue: Queue, parts: Parts, job: int, now: int) -> float:
-    """The key of a job now; for a later time the least that it can be until then."""
-    total = queue.state.total_usage
-    if queue.config.period > 0:
-        now = queue.state.counted_at
-    ahead = now - world.clock[w.NOW]
-    if ahead > 0 and queue.config.half_life > 0:  # the user may use nothing meanwhile, and the others every GPU
-        total = (total + world.gpus.shape[1] * ahead) * 2.0 ** (ahead / queue.config.half_life)
-    key = float(parts.key(describe(world, queue, job, total, now), queue.params))
-    if math.isnan(key):
-        queue.state.no_number = job
-        return math.inf
-    return key
-
-
-@kernel
 def rekey(world: World, queue: Queue, parts: Parts) -> None:
     """Evaluate the keys of waiting jobs that have changed with time.
 
@@ -606,7 +590,7 @@ def key_all(world: World, queue: Queue, parts: Parts, time: int) -> None:
     """Evaluate the key of every waiting job at a time, and order the heaps by that."""
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
-        queue.key[job] = key_at(world, queue, parts, job, time)
+        queue.key[job] = parts.key(world, queue, job, time)
     order_heaps(queue)
 
 
@@ -632,7 +616,7 @@ def promote(world: World, queue: Queue, parts: Parts) -> None:
         by_run_time = config.promote_times > 0 and idle * 1000 >= config.promote_times * ran
         if by_run_time or (config.promote_after > 0 and idle >= config.promote_after):
             queue.forgiven.run_time[job], queue.forgiven.gpu_time[job] = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job]
-            queue.key[job] = key_at(world, queue, parts, job, now)
+            queue.key[job] = parts.key(world, queue, job, now)
             insert(queue, job)
             reconsider(queue, job)
 
@@ -657,7 +641,7 @@ def rank_running(world: World, queue: Queue, parts: Parts) -> bool:
         job = world.lists[w.L_RUNNING, at]
         if world.jobs[w.CHECKPOINTABLE, job] == 0:
             continue
-        key = key_at(world, queue, parts, job, world.clock[w.NOW])
+        key = parts.key(world, queue, job, world.clock[w.NOW])
         changed = changed or queue.exact[job] != key
         queue.exact[job] = key  # `queue.key` may still order the heap that it left
     return changed
@@ -715,7 +699,7 @@ def find_exact(world: World, queue: Queue, parts: Parts, job: int) -> None:
     if queue.config.varying:
         queue.state.visits += 1
         if queue.state.horizon != world.clock[w.NOW]:
-            queue.exact[job] = key_at(world, queue, parts, job, world.clock[w.NOW])
+            queue.exact[job] = parts.key(world, queue, job, world.clock[w.NOW])
 
 
 @kernel
@@ -781,7 +765,7 @@ def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
         renew_bound(world, queue, job)
     if len(queue.floor) > 0:
         queue.floor[job] = floor_of(queue.estimate[job], world.jobs[w.LIMIT, job], world.progress[w.WORK, job])
-    queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.state.horizon))
+    queue.key[job] = parts.key(world, queue, job, max(world.clock[w.NOW], queue.state.horizon))
     if len(queue.tie) > 0:
         queue.tie[job] = world.jobs[w.WAITING_SINCE, job]
     insert(queue, job)
