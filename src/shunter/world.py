@@ -140,6 +140,7 @@ class Job(NamedTuple):
     choice: float  # 1: a job that waits for these nodes has several ways
     growth: float  # by which the bounded slowdowns of jobs that wait for these nodes grow together, per second
     skipped: float  # time for which an inspector made it wait
+    due: float  # when it is wanted by, since the first submission of the trace; 0: it has no deadline
 
 
 class Decision(Arrays):
