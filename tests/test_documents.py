@@ -165,7 +165,7 @@ def flat(tree, prefix=""):
     if "p50" in tree:
         assert list(tree) == ["mean", "p50", "p90", "p95", "p99", "max"]
         return [f"{prefix}.…"]
-    names = {"by_size": "N", "by_vc": "VC", "tiers": "TIER"}.get(prefix)
+    names = {"by_size": "N", "by_vc": "VC", "tiers": "TIER", "by_user": "USER"}.get(prefix.rpartition(".")[2])
     inner = [(names or key, value) for key, value in tree.items()]
     return [key for name, value in inner for key in flat(value, f"{prefix}.{name}" if prefix else name)]
 
@@ -194,6 +194,15 @@ def test_every_number_about_energy_is_defined_and_no_other():
     told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "## Energy")]
     log = shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo").events
     assert told == [f"energy.{key}" for key in flat(energy(log, 1))]
+
+
+def test_every_number_about_deadlines_is_defined_and_no_other():
+    trace = Trace.of(
+        "one", ["a"], submit=[0], duration=[5], gpus=[1000], deadline=[9], user=[0], users=("ann",)
+    )  # fmt: skip
+    summary = shunter.simulate(trace, "1x1", "edf").summary
+    told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "## Deadlines")]
+    assert told == list(dict.fromkeys(flat(summary["deadlines"], "deadlines")))
 
 
 def test_every_file_of_a_run_is_described(tmp_path):

@@ -9,6 +9,7 @@ ShunterError
  │   ├─ ModelError        a learned model, its settings or its file
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
  │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
+ │   ├─ ScalingError      curves of speed by number of GPUs
  │   ├─ EnergyError       a node series, a forecast of it, or what nodes draw
  │   ├─ LiveError         what can't be done on a live cluster, and the journal of what was done there
  │   │   └─ SlurmError    what Slurm said, or didn't
@@ -73,6 +74,10 @@ class NetworkError(InputError):
 
 class SharingError(InputError):
     """What was measured of workloads that share a GPU is wrong, or can't be measured here."""
+
+
+class ScalingError(InputError):
+    """A file of scaling curves is wrong."""
 
 
 class EnergyError(InputError):

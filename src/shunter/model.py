@@ -133,6 +133,9 @@ class Trace:
         "time in the queue as recorded, for comparison; empty: not recorded", "s", scale=1000, default=-1, high=1e9
     )
     outcome: I64 = column("how it ended as recorded: completed, failed, cancelled, timeout ...", default=-1)
+    min_gpus: I64 = column("fewest GPUs that it can run on; 0: as many as gpus", "GPUs", scale=1, high=1e6)
+    max_gpus: I64 = column("most GPUs that it can run on; 0: as many as gpus", "GPUs", scale=1, high=1e6)
+    loss_curve: I64 = column("the course of its loss, by name, in equal steps of its work (truth)", default=-1)
     users: tuple[str, ...] = ()
     vcs: tuple[str, ...] = ()
     gpu_types: tuple[str, ...] = ()
@@ -140,6 +143,7 @@ class Trace:
     accounts: tuple[str, ...] = ()
     job_names: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
+    loss_curves: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()  # what its reader left out or assumed, in words
 
     def __len__(self) -> int:
@@ -211,9 +215,28 @@ class Trace:
         return (self.checkpointable > 0) & ((self.saves_on_stop > 0) | (self.checkpoint > 0))
 
     @property
+    def elastic(self) -> NDArray[np.bool_]:
+        """Which jobs say that they can run on more or fewer GPUs than they ask for."""
+        return (self.min_gpus > 0) | (self.max_gpus > 0)
+
+    @property
+    def widths(self) -> tuple[I64, I64]:
+        """The fewest and the most GPUs that each job can run on."""
+        asked = np.maximum(self.gpus // GPU, 1)
+        return np.where(self.min_gpus > 0, self.min_gpus, asked), np.where(self.max_gpus > 0, self.max_gpus, asked)
+
+    @property
     def declarations(self) -> I64:
         """The declared run times that policies see (ms), 0: none; iterations without a declared time are exact."""
         return np.where(self.declared > 0, self.declared, np.where(self.iterations > 0, self.duration, 0))
+
+
+def widths_are_wrong(gpus: I64, least: I64, most: I64) -> NDArray[np.bool_]:
+    """Which ranges (0: not given) don't hold the number of GPUs that the job asks for, or are of a share of one."""
+    given, asked = (least > 0) | (most > 0), gpus // GPU
+    outside = (np.where(least > 0, least, asked) > asked) | (np.where(most > 0, most, asked) < asked)
+    wrong: NDArray[np.bool_] = given & (outside | (gpus < GPU))
+    return wrong
 
 
 def renamed(codes: I64, names: Sequence[str]) -> tuple[I64, tuple[str, ...]]:
@@ -232,7 +255,7 @@ def renamed(codes: I64, names: Sequence[str]) -> tuple[I64, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Run a pending job on these GPUs.
+    """Run a pending job on these GPUs: as many as it asks for, or any number in the range that it gives.
 
     On a job whose lease has just ended, and on the same GPUs, it renews the lease at no cost.
 
@@ -284,6 +307,8 @@ class Migrate:
 @dataclass(frozen=True, slots=True)
 class Resize:
     """Give a running job more or fewer GPUs; costs a checkpoint and a restart.
+
+    The job's speed by width is in ``View.speeds``. Where a job gives a range, a number outside of it is refused.
 
     Examples:
         >>> import shunter
@@ -421,6 +446,7 @@ class JobColumns:
         self.cpu, self.mem = table[w.CPU], table[w.MEM]  # per GPU: milli-cores, MiB
         self.state, self.started, self.attempts = table[w.STATE], table[w.STARTED], table[w.ATTEMPTS]
         self.workers, self.until = table[w.WORKERS], table[w.UNTIL]
+        self.min_gpus, self.max_gpus = table[w.MIN_GPUS], table[w.MAX_GPUS]  # both 0: it gives no range
         self.checkpointable = table[w.CHECKPOINTABLE]  # 1: a policy may stop it
         self.stop_cost, self.start_cost = table[w.STOP_COST], table[w.RESTART]  # ms
         self.job_name, self.account = table[w.NAME], table[w.ACCOUNT]
@@ -457,8 +483,9 @@ class View:
     Attributes:
         jobs: Columns of jobs. The request: ``submit``, ``gpus``, ``share`` (thousandths of each GPU), ``cpu`` and
             ``mem`` per GPU, ``limit``, ``deadline``, ``declared``, ``after``, ``checkpointable`` (1: may be stopped),
-            ``stop_cost``, ``start_cost``. Codes: ``user``, ``vc``, ``gpu_type``, ``model``, ``job_name``,
-            ``account``. So far: ``state``, ``started``, ``attempts``, ``workers``, ``until``.
+            ``stop_cost``, ``start_cost``, ``min_gpus`` and ``max_gpus`` (0: it gives no range). Codes: ``user``,
+            ``vc``, ``gpu_type``, ``model``, ``job_name``, ``account``.
+            So far: ``state``, ``started``, ``attempts``, ``workers``, ``until``.
         nodes: Columns of nodes: ``free`` and ``total`` GPUs, ``first_gpu``, ``gpu_type``, ``vc``, ``rack``,
             ``domains``, ``cpu_free``, ``mem_free``, ``state``, ``outage``.
         gpus: Columns of GPUs: ``node``, ``tenants`` (jobs on it), ``used`` (the sum of their shares).
@@ -571,6 +598,23 @@ class View:
         """Present speed of these jobs; 1 is the speed that the trace was recorded at, 0 is standing still."""
         rate: F64 = self.world.progress[w.RATE, jobs]
         return rate
+
+    def work(self, jobs: I64) -> F64:
+        """Work that these jobs have done so far, in ms at speed 1, as a live cluster knows it from their iterations."""
+        progress, since = self.world.progress, self.world.jobs[w.SINCE, jobs]
+        running = np.where(self._runs(jobs), np.maximum(self.now - since, 0) * progress[w.RATE, jobs], 0.0)
+        work: F64 = progress[w.WORK, jobs] + running
+        return work
+
+    def speeds(self, job: int) -> F64:
+        """A job's speed by its number of GPUs, from 0 on: on one machine, and across; 1 is that of the trace."""
+        row, asked = int(self.world.jobs[w.CURVE, job]), int(self.jobs.gpus[job])
+        most = max(int(self.jobs.max_gpus[job]), asked)
+        if row < 0:
+            return np.tile(np.arange(most + 1) / asked, (2, 1))
+        curves = self.world.scaling[2 * row : 2 * row + 2, : most + 1]
+        speeds: F64 = curves / curves[0, asked]
+        return speeds
 
     def _runs(self, jobs: I64) -> NDArray[np.bool_]:
         """Which of these jobs hold GPUs now."""

@@ -32,6 +32,7 @@ from shunter.model import GPU, Trace
 from shunter.protocols import Memory, Policy
 from shunter.reasons import SCOPES
 from shunter.report import metrics
+from shunter.report.deadlines import alone_ms, deadlines
 from shunter.report.energy import any_slept, energy
 from shunter.report.finish_fairness import finish_time_fairness
 from shunter.report.insights import Insights, insights
@@ -221,7 +222,14 @@ def run_draw(
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
     timers = _timers(setup.cluster, chosen, memory)
     seen = insights(chosen, memory, scenario.workloads, len(trace))
-    return Result(record, about, trace, setup.cluster, *outcome, reasons, setup.remarks, communication, timers, seen)
+    told = (reasons, setup.remarks, communication, timers, seen, _alone(simulator))
+    return Result(record, about, trace, setup.cluster, *outcome, *told)
+
+
+def _alone(simulator: Any) -> F64 | None:
+    """How long each job takes alone, where one has a deadline."""
+    trace, world = simulator.trace, simulator.world
+    return alone_ms(trace, world.jobs, world.scaling, simulator.cluster) if trace.deadline.any() else None
 
 
 def _workloads(policy: Any, trace: Trace, seed: int, way: str) -> Any:
@@ -385,6 +393,7 @@ class Result:
     communication: F64 | None = None  # (jobs,) ms that no computing hid; None: there is no network model
     timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
     insights: Insights = Insights()  # what the policy reports beside its schedule
+    alone: F64 | None = None  # (jobs,) ms that each job takes alone at its best; None: no job has a deadline
 
     @cached_property
     def replay(self) -> Replay:
@@ -405,7 +414,8 @@ class Result:
         end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
         remarks = [*self.trace.remarks, *self.remarks]
         saved = {"energy": energy(self.events, self.cluster.nodes)} if any_slept(self.events) else {}
-        return {**self.about, **numbers, "tiers": tiers, **saved, "remarks": remarks, **end}
+        kept = {} if self.alone is None else {"deadlines": deadlines(self.trace, self.table, self.events, self.alone)}
+        return {**self.about, **numbers, "tiers": tiers, **saved, **kept, "remarks": remarks, **end}
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -425,6 +435,7 @@ class Result:
                 "after": _named(trace.job_id.tolist(), trace.after),
                 "gpus": trace.gpus / GPU,
                 "limit": pl.Series(trace.limit / 1000).replace(0.0, None),
+                "deadline": pl.Series(trace.deadline / 1000).replace(0.0, None),
                 "submit": table[w.SUBMIT] / 1000,
                 "start": table[w.STARTED] / 1000,
                 "end": table[w.ENDED_AT] / 1000,

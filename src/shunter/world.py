@@ -39,7 +39,10 @@ NAME, ACCOUNT = range(15, 17)
 STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(17, 27)
 PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART, SPAN = range(27, 36)
 STOP_COST, STOP_LOSS, CHECKPOINTABLE, NUMBER = range(36, 40)
-JOB_COLUMNS = 40
+# the request of a job that can run on more or fewer GPUs than GPUS: the fewest and the most, both 0: it can't; CURVE:
+# its curve in `scaling`, -1: its speed is in proportion to its GPUs
+MIN_GPUS, MAX_GPUS, CURVE = range(40, 43)
+JOB_COLUMNS = 43
 # SPAN: on exactly this many nodes, with as many GPUs on each; 0: as the placer has it; ANY_NODES: on any that have room
 ANY_NODES = -1
 
@@ -101,6 +104,7 @@ class World(Arrays):
     use: F2  # (3, jobs)
     domains: I2  # (levels, nodes) the rack of a node, then what its rack belongs to, and so on outwards
     admits: I2  # (types and sets of nodes, nodes) 1: a job whose TYPE is this may run there
+    scaling: F2  # (2 x curves, GPUs + 1) speed over that of one GPU: of each curve on one machine, then across machines
 
 
 class Job(NamedTuple):
@@ -136,6 +140,7 @@ class Job(NamedTuple):
     choice: float  # 1: a job that waits for these nodes has several ways
     growth: float  # by which the bounded slowdowns of jobs that wait for these nodes grow together, per second
     skipped: float  # time for which an inspector made it wait
+    due: float  # when it is wanted by, since the first submission of the trace; 0: it has no deadline
 
 
 class Decision(Arrays):

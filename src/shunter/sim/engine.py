@@ -63,6 +63,7 @@ WHY = {
     loop.TOO_MANY_TIMERS: f"more than {state.TIMERS} timers",
     loop.NO_SUCH_VC: "there is no such virtual cluster",
     loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
+    loop.OUT_OF_RANGE: "the number of GPUs is outside of the job's range (min_gpus, max_gpus)",
     loop.NOT_CHECKPOINTABLE: "the job is not checkpointable, so it keeps its GPUs until it ends",
 }
 STEP = 20_000  # decisions at most between two reports of progress, and chances to stop ...

@@ -177,7 +177,7 @@ def _world(world: World, rows: ExcerptRows, submit: I64) -> World:
         count = clock[length]
         lists[row, :count] = rows.moved[world.lists[row, :count]]
     nodes, gpus = world.nodes.copy(), world.gpus.copy()
-    return World(clock, jobs, progress, nodes, gpus, slots, lists, use, world.domains, world.admits)
+    return World(clock, jobs, progress, nodes, gpus, slots, lists, use, world.domains, world.admits, world.scaling)
 
 
 def _numbers(numbers: I64, jobs: int) -> I64:

@@ -72,7 +72,8 @@ OVER, DECIDE, LOG_FULL, PAUSED, REFUSED = range(5)
     NO_SUCH_VC,
     NO_SLOT,
     NOT_CHECKPOINTABLE,
-) = range(21)
+    OUT_OF_RANGE,
+) = range(22)
 
 
 # ------------------------------------------------------------------------------------------- events
@@ -293,13 +294,23 @@ def check_job(state: SimulationState, paper: World, plan: Decision, index: int, 
             return FINE
         if standing != w.PENDING:
             return NOT_PENDING
-        if len(gpu_ids) != state.world.jobs[w.GPUS, job]:
-            return WRONG_COUNT
-        return put(state, paper, job, gpu_ids, size >= w.SHARED)
+        why = check_width(state.world, job, len(gpu_ids), state.world.jobs[w.GPUS, job])
+        return why if why != FINE else put(state, paper, job, gpu_ids, size >= w.SHARED)
     held = give_back(state, paper, plan, job)
-    if len(gpu_ids) == 0 or (kind == w.A_MIGRATE and len(gpu_ids) != held):
+    if kind == w.A_MIGRATE and len(gpu_ids) != held:
         return WRONG_COUNT
-    return put(state, paper, job, gpu_ids, False)
+    why = check_width(state.world, job, len(gpu_ids), len(gpu_ids))
+    return why if why != FINE else put(state, paper, job, gpu_ids, False)
+
+
+@kernel
+def check_width(world: World, job: int, gpus: int, usual: int) -> int:
+    """Why a job can't have so many GPUs; ``FINE`` if it can. A job without a range has the usual number."""
+    if gpus == 0:
+        return WRONG_COUNT
+    if world.jobs[w.MAX_GPUS, job] == 0:
+        return FINE if gpus == usual else WRONG_COUNT
+    return FINE if world.jobs[w.MIN_GPUS, job] <= gpus <= world.jobs[w.MAX_GPUS, job] else OUT_OF_RANGE
 
 
 @kernel

@@ -9,6 +9,7 @@ import numpy as np
 from shunter.cluster import Cluster
 from shunter.errors import ClusterError, NetworkError
 from shunter.network.placing import Costs
+from shunter.scaling.curves import Scaling
 from shunter.seeding import rng
 from shunter.world import F64, I64
 
@@ -72,6 +73,7 @@ class Scenario:
     sharing: int = 2  # jobs that a GPU can hold at most (more where the trace has small shares)
     tier_speed: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     # of a model: its speed on one node, in one rack, across racks; 1 where not given
+    scaling: Scaling | None = None  # speeds by width of jobs that give a range; None: what is known of the cluster
     network: Costs | None = None  # what placements cost the models of the trace; None: nothing
     contention: bool = False  # jobs share the links that lead out of machines, racks and so on; else each has its own
     pair_speed: dict[tuple[str, str], float] = field(default_factory=dict)

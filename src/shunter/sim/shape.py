@@ -16,7 +16,7 @@ from shunter.world import F64, I64, World
 class Network(Arrays):
     """What communication costs the jobs of a trace, by model, number of GPUs and shape; no rows: it costs nothing."""
 
-    row: I1  # (jobs,) of the tables; -1: the job's model is not known, or it has one GPU
+    row: I1  # (jobs,) of the tables, for GPUS; -1: the job's model is not known, or it has one GPU and no range
     key: I2  # (rows, shapes) of the shapes that a row knows, as `shape_key` gives them; 0: none
     slowdown: F2  # (rows, shapes x stretches) iteration time over compute time
     stretch: F1  # (stretches,) of messages between machines, ascending from 1
@@ -31,13 +31,9 @@ def network(trace: Trace, cluster: Cluster, costs: Costs | None, stretch: F64) -
     """
     most = room(cluster)
     radix = np.cumprod([1, *(units + 1 for units in most[:-1])])
-    gpus = np.maximum(trace.gpus // GPU, 1)
-    concerned = (gpus > 1) & (trace.model >= 0) & (gpus <= np.prod(most))  # jobs that never fit are reported elsewhere
-    row = np.full(len(trace), -1, np.int64)
-    if costs is None or not concerned.any():
-        return Network(row, np.zeros((0, 1), np.int64), np.ones((0, 1)), stretch, radix)
-    pairs, inverse = np.unique(np.stack((trace.model[concerned], gpus[concerned]), axis=1), axis=0, return_inverse=True)
-    row[concerned] = inverse
+    row, pairs = _rows(trace, int(np.prod(most)))
+    if costs is None or not len(pairs):
+        return Network(np.full(len(trace), -1, np.int64), np.zeros((0, 1), np.int64), np.ones((0, 1)), stretch, radix)
     shapes = {int(count): _keys(int(count), most, radix, costs.uneven) for count in np.unique(pairs[:, 1])}
     width = max(map(len, shapes.values()))
     key, slowdown = np.zeros((len(pairs), width), np.int64), np.ones((len(pairs), width, len(stretch)))
@@ -48,6 +44,21 @@ def network(trace: Trace, cluster: Cluster, costs: Costs | None, stretch: F64) -
             found = [costs.iteration(trace.models[model], shape, share).slowdown for share in shares.tolist()]
             slowdown[index, place] = np.maximum.accumulate(found)
     return Network(row, key, slowdown.reshape(len(pairs), -1), stretch, radix)
+
+
+def _rows(trace: Trace, most: int) -> tuple[I64, I64]:
+    """The row of each job, -1: none, and the model and GPUs of each row: all widths of jobs that give a range."""
+    gpus, (least, widest) = np.maximum(trace.gpus // GPU, 1), trace.widths
+    concerned = ((gpus > 1) | trace.elastic) & (trace.model >= 0) & (gpus <= most)  # the rest never fits
+    row = np.full(len(trace), -1, np.int64)
+    wanted = [np.stack((trace.model[concerned], gpus[concerned]), axis=1)]
+    ranges = np.stack((trace.model, least, np.minimum(widest, most)), axis=1)[concerned & trace.elastic]
+    for model, low, high in np.unique(ranges, axis=0).tolist():
+        wanted.append(np.stack((np.full(high - low + 1, model), np.arange(low, high + 1)), axis=1))
+    pairs = np.unique(np.concatenate(wanted), axis=0)
+    key = pairs[:, 0] * (most + 1) + pairs[:, 1]
+    row[concerned] = np.searchsorted(key, trace.model[concerned] * (most + 1) + gpus[concerned])
+    return row, pairs
 
 
 def _keys(gpus: int, most: Shape, radix: I64, uneven: str) -> dict[int, Shape]:

@@ -7,6 +7,7 @@ from shunter.compiled import kernel
 from shunter.sim.links import PLACE, REACH, RING
 from shunter.sim.shape import place_of, reach, shape_key, slowdown_at
 from shunter.sim.state import SimulationState
+from shunter.world import World
 
 
 @kernel
@@ -36,11 +37,11 @@ def shared_speed(state: SimulationState, job: int, gpu: int) -> float:
 def note_spread(state: SimulationState, job: int) -> None:
     """Take note of how a job on several GPUs is spread, and of what that leaves of its speed while it shares no link.
 
-    The network's tables have no row for a job that was resized; it is unknown what it costs.
+    The network's tables have no row for a job without a range that was resized; it is unknown what it costs.
     """
-    network, jobs, shared = state.network, state.world.jobs, len(state.traffic.capacity) > 0
-    widest, place, row = reach(state.world, job, len(network.radix)), -1, network.row[job]
-    if row >= 0 and jobs[w.WORKERS, job] == jobs[w.GPUS, job]:
+    network, shared = state.network, len(state.traffic.capacity) > 0
+    widest, place, row = reach(state.world, job, len(network.radix)), -1, row_of(state, job)
+    if row >= 0:
         key = shape_key(state.world, network.radix, job, widest)
         place = place_of(network, row, key)
         if shared:
@@ -57,8 +58,26 @@ def spread_speed(state: SimulationState, job: int, widest: int, place: int, stre
     if len(state.tier_speed) > 0:
         found = state.tier_speed[state.world.jobs[w.MODEL, job], min(widest, 2)]
     if place >= 0:
-        found *= 1.0 / slowdown_at(state.network, state.network.row[job], place, stretch)
+        found *= 1.0 / slowdown_at(state.network, row_of(state, job), place, stretch)
     return float(found)
+
+
+@kernel
+def row_of(state: SimulationState, job: int) -> int:
+    """The network's row for a job on as many GPUs as it has now, -1: none; the rows of a range follow each other."""
+    row, jobs = state.network.row[job], state.world.jobs
+    more = jobs[w.WORKERS, job] - jobs[w.GPUS, job]
+    return int(row + more) if row >= 0 and (more == 0 or jobs[w.MAX_GPUS, job] > 0) else -1
+
+
+@kernel
+def width_speed(world: World, job: int, apart: bool) -> float:
+    """What its number of GPUs does to a job's speed: by its curve, or in proportion."""
+    jobs = world.jobs
+    if jobs[w.CURVE, job] < 0:
+        return float(jobs[w.WORKERS, job] / jobs[w.GPUS, job])
+    row = 2 * jobs[w.CURVE, job]
+    return float(world.scaling[row + int(apart), jobs[w.WORKERS, job]] / world.scaling[row, jobs[w.GPUS, job]])
 
 
 @kernel
@@ -66,13 +85,15 @@ def speed(state: SimulationState, job: int) -> float:
     """The job's present speed: that of its slowest GPU, times what its spread and its number of workers do to it."""
     world = state.world
     slot = world.jobs[w.HEAD, job]
-    slowest = 1e300
+    first = world.gpus[w.NODE, world.slots[w.SLOT_GPU, slot]]
+    slowest, node = 1e300, first
     while slot >= 0:
         gpu = world.slots[w.SLOT_GPU, slot]
-        here = world.nodes[w.SPEED, world.gpus[w.NODE, gpu]] * 1e-6 * shared_speed(state, job, gpu)
+        node = world.gpus[w.NODE, gpu]
+        here = world.nodes[w.SPEED, node] * 1e-6 * shared_speed(state, job, gpu)
         slowest = min(slowest, here)
         slot = world.slots[w.SLOT_NEXT, slot]
     slowest *= float(world.progress[w.SPREAD, job])
-    if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job]:
-        slowest *= world.jobs[w.WORKERS, job] / world.jobs[w.GPUS, job]
+    if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job] or world.jobs[w.CURVE, job] >= 0:
+        slowest *= width_speed(world, job, node != first)
     return slowest

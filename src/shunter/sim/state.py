@@ -12,6 +12,7 @@ from shunter.model import GPU, Trace
 from shunter.sim.links import Traffic, stretches, traffic
 from shunter.sim.scenario import Scenario, Workloads
 from shunter.sim.shape import Network, network
+from shunter.sim.widths import curves_of
 from shunter.world import I64, World
 
 UNLIMITED = 2**60
@@ -112,8 +113,9 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     clock[w.DRAINS] = scenario.drains
     clock[w.BOUNDED] = int((cluster.node_cpu > 0).any() or (cluster.node_mem > 0).any())
     progress, lists, domains = np.zeros((w.PROGRESS_COLUMNS, n)), np.zeros((4, n), np.int64), np.array(cluster.domains)
-    admits = _admits(cluster, scenario.node_sets)
-    world = World(clock, jobs, progress, nodes, gpus, slots, lists, np.full((3, n), np.nan), domains, admits)
+    admits, use = _admits(cluster, scenario.node_sets), np.full((3, n), np.nan)
+    jobs[w.CURVE], scaling = curves_of(trace, cluster, scenario)
+    world = World(clock, jobs, progress, nodes, gpus, slots, lists, use, domains, admits, scaling)
 
     heap = np.zeros((4, n + m + TIMERS), np.int64)
     heap[WHERE] = -1
@@ -177,6 +179,8 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
         (w.DECLARED, trace.declarations),
     ):
         jobs[column] = values
+    least, most = trace.widths
+    jobs[w.MIN_GPUS], jobs[w.MAX_GPUS] = np.where(trace.elastic, least, 0), np.where(trace.elastic, most, 0)
     jobs[[w.STARTED, w.ENDED_AT, w.HEAD, w.AT]] = -1
     jobs[w.UNTIL] = w.NEVER
 

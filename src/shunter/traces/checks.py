@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter.errors import TraceError
-from shunter.model import GPU, Column
+from shunter.model import GPU, Column, widths_are_wrong
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
     import polars as pl
 
 REQUIRED = ("job_id", "submit", "duration", "gpus")
+RANGE = ("min_gpus", "max_gpus")
 SHOWN = 5  # problems reported in full; the rest are counted
 FARTHEST_SUBMIT_S = 1e12  # either side of 0; anything beyond is a wrong unit, not a time
 
@@ -147,6 +148,18 @@ def check_stored(problems: Problems, name: str, about: Column, values: I64) -> N
         wrong |= (values > GPU) & (values % GPU != 0)
     wrong &= (values != about.default) | (name in REQUIRED)
     problems.add(wrong, requirement(name, name, about), lambda row: f"got {values[row] / about.scale:g}; correct it")
+
+
+def check_range(problems: Problems, given: Mapping[str, Any]) -> None:
+    """A range of GPUs must hold the number that the job asks for."""
+    gpus = given["gpus"]
+    least, most = (given.get(name, np.zeros_like(gpus)) for name in RANGE)
+
+    def describe(row: int) -> str:
+        return f"got {least[row]} .. {most[row]} for {gpus[row] / GPU:g} GPUs; correct one of them"
+
+    must = "min_gpus and max_gpus must be a range of whole GPUs that gpus is in"
+    problems.add(widths_are_wrong(gpus, least, most), must, describe)
 
 
 def check_ids(problems: Problems, ids: pl.Series, kept: NDArray[np.bool_] | None = None) -> None:

@@ -20,6 +20,7 @@ from shunter.traces.checks import (
     REQUIRED,
     Problems,
     check_ids,
+    check_range,
     number_is_wrong,
     requirement,
     rows_of_after,
@@ -242,6 +243,7 @@ class Table:
         for name, about in Trace.columns().items():
             if name in columns and about.scale:
                 given[name] = self._stored(name, about, columns[name])
+        check_range(self.problems, given)
         check_ids(self.problems, job_id, ~self.left_out)
         if "after" in columns:
             given["after"] = rows_of_after(self.problems, columns["after"], job_id)

@@ -41,6 +41,8 @@ def room_to_grow(world: World, offers: Offers, job: int) -> int:
     if jobs[w.CHECKPOINTABLE, job] == 0:
         return 0
     more = jobs[w.GPUS, job] * moves_of(offers.own).config.growth // 1000 - jobs[w.WORKERS, job]
+    if jobs[w.MAX_GPUS, job] > 0:
+        more = min(more, jobs[w.MAX_GPUS, job] - jobs[w.WORKERS, job])
     if more <= 0 or jobs[w.STATE, job] != w.RUNNING or jobs[w.SHARE, job] < 1000 or partner_of(world, job) >= 0:
         return 0
     node = world.gpus[w.NODE, world.slots[w.SLOT_GPU, jobs[w.HEAD, job]]]

@@ -288,6 +288,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
         table("Everything else", headings, _lines(rows, second)),
         *([_network(rows)] if rows[0].get("communication_s") else []),
         *([_rho(rows)] if has_rho(rows) else []),
+        *([_deadlines(rows)] if all("deadlines" in row for row in rows) else []),
         *([_own(rows)] if "measures" in rows[0] else []),
     ]  # fmt: skip
 
@@ -297,6 +298,21 @@ def _own(rows: Sequence[Row]) -> str:
     names = list(rows[0]["measures"])
     columns = [_column(rows, _point("measures", name), number, None) for name in names]
     return table("Measures of your own", ["policy", *names], _lines(rows, columns))
+
+
+def _deadlines(rows: Sequence[Row]) -> str:
+    """How many deadlines were met, and how late the others were."""
+    points = ("mean", "p95", "max")
+    late = [_column(rows, lambda row, at=point: row["deadlines"]["lateness_s"][at], duration, min) for point in points]
+    columns = [
+        _column(rows, _point("deadlines", "met"), lambda met: f"{met:,.0f}", max),
+        _column(rows, _point("deadlines", "met_share"), share, max),
+        *late,
+        _column(rows, _point("deadlines", "moves_per_job"), number, None),
+    ]
+    caption = "Deadlines: met, of those that could be met alone on the cluster, how late the others were, moves"
+    headings = ["policy", "met", "of those possible", *(f"late {point}" for point in points), "moves a job"]
+    return table(caption, headings, _lines(rows, columns))
 
 
 def _rho(rows: Sequence[Row]) -> str:

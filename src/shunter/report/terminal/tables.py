@@ -20,6 +20,7 @@ _FREE = "stopping and starting jobs costs nothing here; --overhead sets what it 
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
+_DUE = "possible: alone on the cluster, at its best width, the job would meet its deadline; moves: stops and resizes"
 _SLEEP = "jobs delayed: they started when a node was awake again; MWh: what nodes, GPUs and cooling draw"
 DECLARED = "† by declarations: it knows the run times that users declared, exact ones if the trace has no others"
 ORACLE = "* an oracle: it knows the true run times, which no live cluster does"
@@ -74,11 +75,29 @@ def comparison_view(rows: Sequence[dict[str, Any]], verdict: str = "", about: st
         *([_own(rows)] if "measures" in rows[0] else []),
         *(_network(rows) if rows[0]["communication_s"] else ()),
         *(_rho(rows) if has_rho(rows) else ()),
+        *(_deadlines(rows) if all("deadlines" in row for row in rows) else ()),
         *(_energy(rows) if any("energy" in row for row in rows) else ()),
         *([Text(f" {about}", style="dim")] if about and len(rows) > 1 else []),
         *_notes(rows),
         *([Text(f"\n {verdict}", style="bold")] if verdict else []),
     )
+
+
+def _deadlines(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
+    """How many deadlines were met, and how late the others were."""
+    points = ("mean", "p95", "max")
+    made = table(
+        "policy", "deadlines\nmet", "of those\npossible", *(f"late\n{point}" for point in points), "moves\na job"
+    )
+    kept = [row["deadlines"] for row in rows]
+    columns = [
+        _best([found["met"] for found in kept], lambda met: f"{met:,.0f}", max),
+        _best([found["met_share"] for found in kept], share, max),
+        *(_best([found["lateness_s"][point] for found in kept], duration, min) for point in points),
+        [Text(number(found["moves_per_job"])) for found in kept],
+    ]
+    _fill(made, rows, columns)
+    return made, Text(f" {_DUE}", style="dim")
 
 
 def _energy(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
@@ -164,6 +183,8 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
     if has_rho([summary]):
         yield "rho <= 1", f"{share(fairness['rho_at_most_1'])} of jobs (finish time over that in a fair share)"
     yield from _insights(summary)
+    if "deadlines" in summary:
+        yield "deadlines met", _met(summary["deadlines"])
     if "energy" in summary:
         yield "nodes asleep", _slept(summary["energy"])
     recorded = _recorded(summary)
@@ -188,6 +209,12 @@ def _insights(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "GPUs shared", f"{found['packed_jobs']:,.0f} jobs in {found['pairs']:,.0f} pairs{slower}"
         jobs = f"{found['profiled']:,.0f} jobs ({share(found['share'])}), {found['ended_in_profiler']:,.0f} ended there"
         yield "profiled", jobs
+
+
+def _met(found: dict[str, Any]) -> str:
+    possible = f"{share(found['met_share'])} of the {found['feasible']:,.0f} that could be met alone"
+    late, moves = duration(found["lateness_s"]["mean"]), number(found["moves_per_job"])
+    return f"{found['met']:,.0f} of {found['jobs']:,.0f}: {possible}; {late} late in the mean; {moves} moves a job"
 
 
 def _slept(found: dict[str, Any]) -> str:

@@ -241,4 +241,5 @@ def _one(rng: np.random.Generator, at: int) -> Job:
         choice=float(rng.integers(2)),
         growth=rng.uniform(0, 10),
         skipped=600.0 * float(rng.integers(73)) * (at % 4 > 0),
+        due=(submit + estimate) * (at % 2),
     )

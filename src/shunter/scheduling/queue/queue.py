@@ -555,6 +555,9 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         pools.choice[pool],
         pools.growth[pool],
         queue.inspector.skips[job] * LOOK_AGAIN / 1000.0 if len(queue.inspector.skips) > 0 else 0.0,
+        (jobs[w.SUBMIT, job] + jobs[w.DEADLINE, job] - jobs[w.SUBMIT, 0]) / 1000.0
+        if jobs[w.DEADLINE, job] > 0
+        else 0.0,
     )
 
 

@@ -18,7 +18,7 @@ from shunter.errors import TraceError
 from shunter.model import Column, Trace
 from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, opened, whole
 from shunter.traces import column_names, frames
-from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
+from shunter.traces.checks import REQUIRED, Problems, check_ids, check_range, check_stored, rows_of_after
 from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 from shunter.traces.tabular import trace_of
@@ -100,6 +100,7 @@ def read(source: Source) -> Trace:
             names = _names(path, metadata, Trace.names_of(name))
             given[Trace.names_of(name)] = names
             given[name] = _codes(problems, name, _strings(path, table, name), names)
+    check_range(problems, given)
     problems.raise_if_any()
     if "shunter.remarks" in metadata:  # else written before there were any
         given["remarks"] = _names(path, metadata, "remarks")

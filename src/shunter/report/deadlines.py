@@ -1,0 +1,73 @@
+"""Deadlines: how many were met, of those that could be met alone, how late jobs were, and how often they moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.model import GPU, Trace
+from shunter.report.metrics import SIZES, spread
+from shunter.world import F64, I64
+
+
+def alone_ms(trace: Trace, jobs: I64, scaling: F64, cluster: Cluster) -> F64:
+    """How long each job takes alone on the cluster at its best width; a lower bound where communication costs time.
+
+    ``jobs`` and ``scaling`` are those of the run's ``World``.
+    """
+    fastest = max(cluster.speeds.get(kind, 1.0) for kind in cluster.gpu_types)
+    speed = np.array([_best(jobs[:, row], scaling, cluster) for row in range(len(trace))])
+    return trace.duration / (fastest * speed)
+
+
+def _best(job: I64, scaling: F64, cluster: Cluster) -> float:
+    """The speed of a job on the number of GPUs on which it is fastest."""
+    if job[w.MAX_GPUS] == 0:
+        return 1.0
+    widths = np.arange(job[w.MIN_GPUS], min(int(job[w.MAX_GPUS]), cluster.gpus) + 1)
+    if job[w.CURVE] < 0:
+        return float(widths[-1] / job[w.GPUS])
+    curves = scaling[2 * job[w.CURVE] : 2 * job[w.CURVE] + 2]
+    speeds = np.where(widths <= cluster.node_gpus.max(), curves[0, widths], curves[1, widths])
+    return float(speeds.max() / curves[0, job[w.GPUS]])
+
+
+def deadlines(trace: Trace, jobs: I64, events: I64, alone: F64) -> dict[str, Any]:
+    """The part ``deadlines`` of a summary; only for traces in which a job has one."""
+    with_one = trace.deadline > 0
+    could = with_one & (alone <= trace.deadline)
+    ended = jobs[w.STATE] == w.DONE
+    late = np.where(ended, jobs[w.ENDED_AT] - jobs[w.SUBMIT] - trace.deadline, np.iinfo(np.int64).max)
+    met = with_one & (late <= 0)
+    moves = int((events[:, 1] == w.MOVE).sum()) + int(jobs[w.PREEMPTIONS].sum())
+    return {
+        "jobs": int(with_one.sum()),
+        "feasible": int(could.sum()),
+        "met": int(met.sum()),
+        "met_share": _share(met, could),
+        "lateness_s": spread(np.maximum(late[with_one & ended], 0), 1000),
+        "moves_per_job": moves / max(len(trace), 1),
+        "by_size": _grouped(met, could, trace.gpus, SIZES),
+        "by_user": {
+            name: _share(met & (trace.user == code), could & (trace.user == code))
+            for code, name in enumerate(trace.users)
+            if (could & (trace.user == code)).any()
+        },
+    }
+
+
+def _share(met: NDArray[np.bool_], could: NDArray[np.bool_]) -> float:
+    """Deadlines met over those that could be met; 1 if none could."""
+    return int((met & could).sum()) / int(could.sum()) if could.any() else 1.0
+
+
+def _grouped(
+    met: NDArray[np.bool_], could: NDArray[np.bool_], milli_gpus: I64, sizes: tuple[tuple[str, int], ...]
+) -> dict[str, float]:
+    bins = np.searchsorted([GPU * top for _, top in sizes], milli_gpus)
+    groups = {name: could & (bins == index) for index, (name, _) in enumerate(sizes)}
+    return {name: _share(met, group) for name, group in groups.items() if group.any()}

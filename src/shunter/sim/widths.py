@@ -1,0 +1,56 @@
+"""The speeds of jobs that give a range of GPUs, as tables by width."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shunter.cluster import Cluster
+from shunter.errors import TraceError
+from shunter.model import GPU, Trace, widths_are_wrong
+from shunter.scaling.curves import Scaling, ScalingCurve
+from shunter.sim.scenario import Scenario
+from shunter.world import F64, I64
+
+
+def curves_of(trace: Trace, cluster: Cluster, scenario: Scenario) -> tuple[I64, F64]:
+    """The curve of each job, -1: its speed is in proportion to its GPUs; and the curves, two rows each.
+
+    Where a network is simulated, it says what width and placement cost the models that it knows, unless a site has
+    measured them.
+    """
+    _check(trace)
+    row, concerned = np.full(len(trace), -1, np.int64), trace.elastic & (trace.model >= 0)
+    if not concerned.any():
+        return row, np.zeros((0, 1))
+    scaling = scenario.scaling or Scaling.usual(cluster)
+    most = int(max(trace.widths[1].max(), np.max(trace.gpus // GPU)))
+    kinds = np.where(trace.gpu_type >= 0, trace.gpu_type, -1)
+    found: dict[tuple[str, str], int] = {}
+    curves: list[ScalingCurve] = []
+    for model, kind in np.unique(np.stack((trace.model, kinds), axis=1)[concerned], axis=0).tolist():
+        name, gpu_type = trace.models[model], trace.gpu_types[kind] if kind >= 0 else _only_type(cluster)
+        if scenario.network is not None and scenario.network.knows(name) and not scaling.has_measured(name):
+            continue
+        curve = scaling.curve(name, gpu_type.lower())
+        if curve is not None:
+            found[model, kind] = len(curves)
+            curves.append(curve)
+    for (model, kind), index in found.items():
+        row[concerned & (trace.model == model) & (kinds == kind)] = index
+    tables = [curve.speeds(most) for curve in curves]
+    return row, np.concatenate(tables) if tables else np.zeros((0, 1))
+
+
+def _check(trace: Trace) -> None:
+    wrong = widths_are_wrong(trace.gpus, trace.min_gpus, trace.max_gpus)
+    if wrong.any():
+        job = int(np.argmax(wrong))
+        raise TraceError(
+            f"job '{trace.job_id[job]}': min_gpus and max_gpus must be a range of whole GPUs that gpus is in, got "
+            f"{trace.min_gpus[job]} .. {trace.max_gpus[job]} for {trace.gpus[job] / GPU:g} GPUs; correct one of them"
+        )
+
+
+def _only_type(cluster: Cluster) -> str:
+    """The type of all GPUs of a cluster; "": there are several, or none is named."""
+    return cluster.named_types[0] if len(cluster.named_types) == 1 else ""
