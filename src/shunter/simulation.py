@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from shunter.predictors.lessons import FittedPast, Lessons
     from shunter.report.drawing import Figure
+    from shunter.sim import Scenario, Simulator
 
 Progress: TypeAlias = Callable[[int], None]  # gets the number of jobs that have ended
 
@@ -201,16 +202,10 @@ def run_draw(
 
     After a ``budget`` of decisions the run is abandoned, with an ``AbandonedError``.
     """
-    from shunter.sim import Scenario, Simulator
-
     named, setup, seed, repeat = resolve(policy), draw.setup, draw.seed, draw.repeat
     chosen = named.policy
-    draw.check(chosen)
+    simulator, scenario = simulator_for(draw, chosen, decisions)
     trace, costs = draw.trace, setup.costs()
-    workloads = _workloads(chosen, trace, seed, setup.cluster.sharing)
-    choices = {"network": costs, "contention": setup.contention, "workloads": workloads}
-    scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
-    simulator = Simulator(trace, setup.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
     memory = simulator.run(chosen, memory=taught(chosen, setup, trace, named.past), budget=budget, progress=progress)
     if simulator.exhausted:
         raise AbandonedError(f"policy '{named.text}': abandoned after {budget:,} decisions")
@@ -230,6 +225,19 @@ def _alone(simulator: Any) -> F64 | None:
     """How long each job takes alone, where one has a deadline."""
     trace, world = simulator.trace, simulator.world
     return alone_ms(trace, world.jobs, world.scaling, simulator.cluster) if trace.deadline.any() else None
+
+
+def simulator_for(draw: Draw, policy: Any, decisions: bool = False) -> tuple[Simulator, Scenario]:
+    """The simulator of a run before its first event, and what happens in it besides the jobs."""
+    from shunter.sim import Scenario, Simulator
+
+    draw.check(policy)
+    setup, trace = draw.setup, draw.trace
+    workloads = _workloads(policy, trace, draw.seed, setup.cluster.sharing)
+    choices = {"network": setup.costs(), "contention": setup.contention, "workloads": workloads}
+    scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
+    made = Simulator(trace, setup.cluster, seed=draw.seed + draw.repeat, scenario=scenario, reasons=decisions)
+    return made, scenario
 
 
 def _workloads(policy: Any, trace: Trace, seed: int, way: str) -> Any:

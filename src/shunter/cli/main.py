@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from shunter import __version__, notices
 from shunter.cli import (
+    adapt,
     advise,
     cluster,
     compare,
@@ -110,6 +111,7 @@ app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("energy", epilog=energy.EXAMPLES)(energy.energy)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
+app.command("adapt", epilog=adapt.EXAMPLES)(adapt.adapt)
 app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.command("web", epilog=web.EXAMPLES)(web.web)
 app.add_typer(cluster.app, name="cluster")

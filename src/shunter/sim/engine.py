@@ -420,7 +420,13 @@ class Simulator:
         self._state.truth[state.DURATION] = durations
         transitions.retime_all(self._state)
 
-    def excerpt(self, arrivals: I64 = NO_JOBS, submit: I64 | None = None, durations: I64 | None = None) -> Simulator:
+    def excerpt(
+        self,
+        arrivals: I64 = NO_JOBS,
+        submit: I64 | None = None,
+        durations: I64 | None = None,
+        arriving: I64 | None = None,
+    ) -> Simulator:
         """The unfinished jobs with what they did so far, and given arrivals, as a simulation of their own.
 
         It is much smaller than a fork, and its jobs have other rows: ``rows`` says which. A policy that continues there
@@ -431,6 +437,7 @@ class Simulator:
                 another job that asks for the same.
             submit: When they arrive (ms), in this order and not before now; None: as in the trace.
             durations: True run times (ms) in place of the trace's, for every job of the trace.
+            arriving: Those of the arrivals, where they are not the same.
         """
         times = self.trace.submit[arrivals] if submit is None else submit
         if len(times) != len(arrivals) or (np.diff(times) < 0).any() or (times < self.now).any():
@@ -444,9 +451,18 @@ class Simulator:
         twin._chunks, twin._reasons_given = (), ()  # noqa: SLF001
         twin._watch, twin._unwatched, twin._truth = ProgressMark(), 0, None  # noqa: SLF001
         twin.rows, twin._generation = rows, next(GENERATIONS)  # noqa: SLF001
-        if durations is not None:
-            twin._take(durations[rows.taken])  # noqa: SLF001
+        if durations is not None or arriving is not None:
+            taken = (self._state.truth[state.DURATION] if durations is None else durations)[rows.taken]
+            if arriving is not None:
+                taken[rows.begins :] = arriving
+            twin._take(taken)  # noqa: SLF001
         return twin
+
+    @property
+    def durations(self) -> I64:
+        """The run times that the jobs of this simulation take (ms): the truth, which no policy may see."""
+        durations: I64 = self._state.truth[state.DURATION]
+        return durations
 
     def _start_warm(self, job: int, gpus: Sequence[int], done: int) -> None:
         if not 0 <= job < len(self.trace) or self.world.jobs[w.STATE, job] != w.FUTURE:

@@ -1,0 +1,1 @@
+"""A scheduler that chooses its own settings again and again, by simulating what may come next."""

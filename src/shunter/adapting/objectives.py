@@ -1,0 +1,67 @@
+"""What a run, or a look into the next hours, is judged by; smaller is better."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from shunter import world as w
+from shunter.errors import RunError, did_you_mean
+from shunter.report.finish_fairness import finish_time_fairness, share_of_fair
+from shunter.sim.engine import Simulator
+from shunter.world import F64, I64
+
+OBJECTIVES = {  # in words
+    "jct": "mean JCT",
+    "rho": "share of jobs with rho above 1",
+}
+
+
+def check_objective(objective: str) -> str:
+    """The objective, if there is one of this name."""
+    if objective not in OBJECTIVES:
+        raise RunError(f"there is no objective '{objective}'; {did_you_mean(objective, OBJECTIVES)}")
+    return objective
+
+
+def look_ahead_value(outlook: Simulator, objective: str, now: int, horizon: int) -> float:
+    """The objective over all jobs of an excerpt that was run up to ``horizon``; what is unfinished ends there.
+
+    Times count from now on: what has passed is the same for all settings.
+    """
+    assert outlook.rows is not None
+    rows = np.setdiff1d(np.arange(len(outlook.trace)), outlook.rows.standing)
+    if not len(rows):
+        return 0.0
+    table = ended_by(outlook.world.jobs[:, rows], horizon)
+    if objective == "rho":
+        jobs = dataclasses.replace(outlook.trace.select(rows), duration=outlook.durations[rows])
+        return 1 - share_of_fair(finish_time_fairness(jobs, table, outlook.cluster.gpus))
+    return float((table[w.ENDED_AT] - np.maximum(table[w.SUBMIT], now)).mean())
+
+
+def ended_by(table: I64, horizon: int) -> I64:
+    """The same jobs, where those that are unfinished have ended at ``horizon``."""
+    found = table.copy()
+    unfinished = found[w.STATE] < w.DONE
+    found[w.ENDED_AT, unfinished], found[w.STATE, unfinished] = horizon, w.DONE
+    return found
+
+
+def run_value(simulator: Simulator, objective: str) -> float:
+    """The objective of a whole run."""
+    if objective == "rho":
+        return 1 - share_of_fair(rho_of(simulator))
+    return float(jct_of(simulator).mean())
+
+
+def jct_of(simulator: Simulator) -> F64:
+    """Completion times in seconds, NaN for jobs that did not finish."""
+    table = simulator.world.jobs
+    return np.where(table[w.STATE] == w.DONE, (table[w.ENDED_AT] - table[w.SUBMIT]) / 1000, np.nan)
+
+
+def rho_of(simulator: Simulator) -> F64:
+    """Finish-time fairness of each job."""
+    return finish_time_fairness(simulator.trace, simulator.world.jobs, simulator.cluster.gpus)

@@ -1,0 +1,111 @@
+"""The search for settings: on an outlook, again and again, or once on a whole trace."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from shunter import registry
+from shunter.adapting.objectives import look_ahead_value, run_value
+from shunter.errors import AbandonedError, PolicyError
+from shunter.generating.known_jobs import HOUR
+from shunter.protocols import Memory
+from shunter.sim.engine import Simulator
+from shunter.tuning.sampling import sampled, search_named
+from shunter.tuning.spaces import PolicySpace
+
+HORIZON = 24 * HOUR  # to which an outlook is simulated at most
+DECISIONS_PER_JOB, DECISIONS_AT_LEAST = 100, 20_000  # after which an evaluation is abandoned
+ROUND = 200  # evaluations of one search for fixed settings; the next one begins with its best ...
+ENOUGH = 0.001  # ... unless it improved by less than this part
+
+
+@dataclass(frozen=True)
+class SettingSpace:
+    """What is searched, and how."""
+
+    spaces: tuple[PolicySpace, ...]
+    budget: int = 40  # evaluations of one search
+    method: str = "random"
+    objective: str = "jct"
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class FoundSettings:
+    """The best settings of a search."""
+
+    policy: str
+    value: float  # its objective
+    present: float  # that of the first candidate, the settings in use
+    evaluations: int
+    seconds: float
+
+
+def search_on(
+    outlook: Simulator, now: int, memory: Memory, space: SettingSpace, candidates: Sequence[str], seed: int
+) -> FoundSettings:
+    """The best settings for an outlook; of equals the first candidate, which are the settings in use."""
+    begun = time.perf_counter()
+    horizon, limit = now + HORIZON, DECISIONS_PER_JOB * len(outlook.trace) + DECISIONS_AT_LEAST
+
+    def value(text: str) -> float:
+        policy, twin = registry.policy(text), outlook.fork()
+        try:
+            twin.run(policy, memory=policy.start(twin.cluster, memory), until=horizon, budget=limit)
+        except PolicyError:
+            return math.inf
+        return math.inf if twin.exhausted else look_ahead_value(twin, space.objective, now, horizon)
+
+    return _searched(space, list(candidates), partial(_values, value, space.threads), space.budget, seed, begun)
+
+
+def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, given: str, most: int) -> FoundSettings:
+    """The best settings for a whole trace, from its first event on; in rounds, until one brings no more."""
+    begun, limit = time.perf_counter(), DECISIONS_PER_JOB * len(simulator.trace) + DECISIONS_AT_LEAST
+
+    def value(text: str) -> float:
+        policy, twin = registry.policy(text), simulator.fork()
+        try:
+            twin.run(policy, memory=policy.start(twin.cluster, memory), budget=limit)
+        except (AbandonedError, PolicyError):
+            return math.inf
+        return math.inf if twin.exhausted else run_value(twin, space.objective)
+
+    best, evaluations, present = given, 0, math.nan
+    while evaluations < most:
+        budget = min(ROUND, most - evaluations)
+        begin = list(dict.fromkeys((best, given)))[:budget]
+        found = _searched(space, begin, partial(_values, value, space.threads), budget, evaluations, begun)
+        present = found.present if evaluations == 0 else present
+        better, best = found.present - found.value > ENOUGH * abs(found.present), found.policy
+        evaluations += found.evaluations
+        if not better:
+            break
+    return FoundSettings(best, found.value, present, evaluations, time.perf_counter() - begun)
+
+
+def _searched(
+    space: SettingSpace,
+    candidates: list[str],
+    values: Callable[[Sequence[str]], list[float]],
+    budget: int,
+    seed: int,
+    begun: float,
+) -> FoundSettings:
+    search = search_named(space.method, space.spaces, budget, seed)
+    best = sampled(search, list(dict.fromkeys(candidates))[:budget], values)
+    seen = search.seen
+    return FoundSettings(best, seen[best], seen[candidates[0]], len(seen), time.perf_counter() - begun)
+
+
+def _values(value: Callable[[str], float], threads: int, texts: Sequence[str]) -> list[float]:
+    """One after the other, or several at the same time: kernels release the GIL."""
+    if threads == 1 or len(texts) == 1:
+        return [value(text) for text in texts]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(value, texts))

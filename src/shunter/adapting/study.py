@@ -1,0 +1,289 @@
+"""Fixed settings, and those that adapt to the past, to a generated and to the true next hour, side by side.
+
+Fixed settings are searched in as many evaluations as an adapting run has, on the jobs before the run, which is what a
+site can do, and on the jobs of the run itself, which only hindsight can.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from shunter.adapting.controller import AdaptedRun, AdaptingScheduler, SearchTimes, plain_run
+from shunter.adapting.knowledge import SiteKnowledge
+from shunter.adapting.objectives import check_objective
+from shunter.adapting.outlooks import OutlookSource, ReplayedHour, TrueHour
+from shunter.adapting.searching import FoundSettings, SettingSpace, search_whole
+from shunter.capabilities import Learns, capability
+from shunter.errors import RunError, did_you_mean
+from shunter.generating.arrivals import PLAIN_RULES, ArrivalRule, NearestHour, rule_named
+from shunter.generating.backtest import best_rule
+from shunter.generating.durations import DurationPredictor, duration_model
+from shunter.generating.known_jobs import MINUTE, recorded
+from shunter.protocols import Memory
+from shunter.registry import policy as policy_of
+from shunter.report.bootstrap import Draws, Estimate, drawn_means, draws_of
+from shunter.report.intervals import bounds
+from shunter.setup import Setup
+from shunter.sim.engine import Simulator
+from shunter.sim.feasibility import unfit
+from shunter.simulation import Draw, resolve, simulator_for, taught
+from shunter.traces.checkpointable import with_checkpointable
+from shunter.tuning.sampling import METHODS
+from shunter.tuning.spaces import ANY, PolicySpace, spaces_of
+from shunter.tuning.tuning import AGAINST
+from shunter.world import F64
+
+GIVEN, FIXED, HINDSIGHT, SELFTUNE, AUTOSCHED, OPTIMAL = (
+    "given",
+    "fixed",
+    "hindsight",
+    "selftune",
+    "autosched",
+    "optimal",
+)
+LABELS = {
+    GIVEN: "as given",
+    FIXED: "Fixed, by the past",
+    HINDSIGHT: "Fixed, in hindsight",
+    SELFTUNE: "SelfTune (past hour)",
+    AUTOSCHED: "AutoSched (generated)",
+    OPTIMAL: "Optimal (truth)",
+}
+SOURCES = {"past": SELFTUNE, "generated": AUTOSCHED, "truth": OPTIMAL}
+AUTO = "auto"  # in place of a rule: the one that foretold the days before the run best
+CHOSEN_AMONG = (
+    *PLAIN_RULES,
+    *(NearestHour("manhattan", fft, after) for fft in (True, False) for after in (False, True)),
+)
+FEWEST_JOBS = 20  # before the run, to search fixed settings on
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class AdaptingOptions:
+    """How the schedulers adapt."""
+
+    policy: str
+    budget: int = 40
+    method: str = "random"
+    objective: str = "jct"
+    times: SearchTimes = field(default_factory=SearchTimes)
+    generator: str = AUTO
+    predictor: str = "past"
+    fixed_evaluations: int = 0  # 0: as many as an adapting run has
+    seed: int = 0
+    threads: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptingStudy:
+    """The runs by name (see ``LABELS``), all on the same jobs."""
+
+    options: AdaptingOptions
+    runs: dict[str, AdaptedRun]
+    fixed: dict[str, FoundSettings]  # the searches for fixed settings
+    rule: str  # the generator that was used
+    begin: int
+    unplayed: int  # generated jobs that were left out, because none of the run asks for the same
+
+    def value(self, name: str) -> float:
+        """The objective of a run."""
+        run = self.runs[name]
+        return 1 - run.fair if self.options.objective == "rho" else float(np.nanmean(run.jct))
+
+    @cached_property
+    def draws(self) -> Draws:
+        """What intervals are over: stretches of the jobs, the same for all runs."""
+        return draws_of([len(self.runs[GIVEN].jct)], False, self.options.seed)
+
+    def speedup(self, name: str, base: str) -> Estimate:
+        """How many times as good as another run: by mean JCT, or by the share of jobs with rho <= 1."""
+        over, under = (
+            self._drawn(each) for each in ((base, name) if self.options.objective == "jct" else (name, base))
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            drawn = over / under
+        value = float(drawn[0])
+        between = bounds(drawn, value, self.draws.parts) if math.isfinite(value) else None
+        return Estimate(value, between["low"], between["high"]) if between else Estimate(value, math.nan, math.nan)
+
+    def _drawn(self, name: str) -> F64:
+        run = self.runs[name]
+        if self.options.objective == "jct":
+            return drawn_means(self.draws, [run.jct])
+        fair = np.where(np.isnan(run.rho), np.nan, run.rho <= 1 + 1e-9)
+        return drawn_means(self.draws, [fair])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For scripts."""
+        options = self.options
+        return {
+            "policy": options.policy,
+            "objective": options.objective,
+            "every_s": options.times.every / 1000,
+            "recheck_s": options.times.recheck / 1000,
+            "budget": options.budget,
+            "search": options.method,
+            "generator": self.rule,
+            "predictor": options.predictor,
+            "seed": options.seed,
+            "jobs": len(self.runs[GIVEN].jct),
+            "unplayed": self.unplayed,
+            "runs": {name: self._record(name) for name in self.runs},
+        }
+
+    def _record(self, name: str) -> dict[str, Any]:
+        run = self.runs[name]
+        seconds = [each.seconds for each in run.searches]
+        searched = self.fixed.get(name)
+        return {
+            "label": LABELS[name],
+            "policy": run.policy,
+            "jct_s": {"mean": float(np.nanmean(run.jct)), "p99": float(np.nanpercentile(run.jct, 99))},
+            "rho_at_most_1": run.fair,
+            "preemptions": run.preemptions,
+            "over_fixed": _estimate(self.speedup(name, FIXED)),
+            "over_selftune": _estimate(self.speedup(name, SELFTUNE)),
+            "switches": [switch.as_dict(self.begin) for switch in run.switches],
+            "evaluations": searched.evaluations if searched else run.evaluations,
+            "search_s": searched.seconds if searched else float(np.sum(seconds)),
+            "search_median_s": float(np.median(seconds)) if seconds else None,
+            "digest": run.digest,
+        }
+
+
+def _estimate(found: Estimate) -> dict[str, float | None]:
+    return {key: value if math.isfinite(value) else None for key, value in found._asdict().items()}
+
+
+class Adapting:
+    """Runs the study on a setup."""
+
+    def __init__(self, setup: Setup, options: AdaptingOptions, repeat: int = 0) -> None:
+        self.setup, self.options = setup, _checked(options)
+        self.given = resolve(_first(options.policy)).text
+        self._draw = Draw(setup, options.seed, repeat)
+        self.space = SettingSpace(
+            tuple(_spaces(options.policy)), options.budget, options.method, options.objective, options.threads
+        )
+        self.knowledge = SiteKnowledge(self._draw.trace, setup.history)
+
+    def simulator(self) -> Simulator:
+        """The run before its first event."""
+        return simulator_for(self._draw, policy_of(self.given))[0]
+
+    def memory(self, text: str) -> Memory:
+        """What a policy begins with."""
+        policy = policy_of(text)
+        return taught(policy, self.setup, self._draw.trace) or policy.start(self.setup.cluster)
+
+    @cached_property
+    def rule(self) -> ArrivalRule:
+        """The generator: as named, or the one that did best on the days before the run."""
+        if self.options.generator != AUTO:
+            return rule_named(self.options.generator)
+        before, begin = recorded(self.knowledge.before), int(self._draw.trace.submit[0])
+        return best_rule(before, begin, CHOSEN_AMONG, self.options.seed)
+
+    def source(self, name: str) -> OutlookSource:
+        """What a scheduler searches on."""
+        if name == OPTIMAL:
+            return TrueHour()
+        if name == SELFTUNE:
+            return ReplayedHour(self.knowledge, seed=self.options.seed)
+        predictor = DurationPredictor(self.options.predictor, self.options.seed)
+        return ReplayedHour(self.knowledge, self.rule, predictor, self.options.seed)
+
+    @property
+    def hours(self) -> int:
+        """Searches of an adapting run."""
+        submit, times = self._draw.trace.submit, self.options.times
+        step = times.recheck or times.every
+        return max((int(submit[-1] - submit[0]) - 1) // step, 1)
+
+    @property
+    def fixed_budget(self) -> int:
+        """Evaluations of a search for fixed settings: as many as an adapting run has."""
+        return self.options.fixed_evaluations or self.hours * self.options.budget
+
+    def run(self, progress: Progress = lambda done, total: None) -> AdaptingStudy:
+        """All of them."""
+        fixed = {FIXED: self.fixed_by_past()}
+        progress(1, 2 + len(SOURCES) * self.hours)
+        begin = fixed[FIXED].policy
+        fixed[HINDSIGHT] = search_whole(self.simulator(), self.memory(self.given), self.space, begin, self.fixed_budget)
+        chosen = {GIVEN: self.given, FIXED: begin, HINDSIGHT: fixed[HINDSIGHT].policy}
+        runs = {name: plain_run(self.simulator(), text, self.memory(text)) for name, text in chosen.items()}
+        unplayed = 0
+        for at, name in enumerate(SOURCES.values()):
+            runs[name], source = self.adapted(name, begin, self._progress(progress, at))
+            unplayed += source.unplayed if name == AUTOSCHED and isinstance(source, ReplayedHour) else 0
+        return AdaptingStudy(self.options, runs, fixed, self.rule.name, int(self._draw.trace.submit[0]), unplayed)
+
+    def _progress(self, progress: Progress, done: int) -> Callable[[int], None]:
+        step = self.options.times.recheck or self.options.times.every
+        total = 2 + len(SOURCES) * self.hours
+        return lambda ms: progress(2 + done * self.hours + ms // step, total)
+
+    def adapted(
+        self, name: str, begin: str, progress: Callable[[int], None] = lambda ms: None
+    ) -> tuple[AdaptedRun, OutlookSource]:
+        """One that adapts, beginning with these settings, and what it searched on."""
+        source = self.source(name)
+        scheduler = AdaptingScheduler(source, self.space, self.options.times, (begin, self.given), self.options.seed)
+        return scheduler.run(self.simulator(), begin, self.memory(begin), progress), source
+
+    def fixed_by_past(self) -> FoundSettings:
+        """The best settings on the jobs before the run, of as long a time; without enough of them, as given."""
+        past = self._past()
+        if past is None:
+            return FoundSettings(self.given, math.nan, math.nan, 0, 0.0)
+        draw, policy = Draw(past, self.options.seed), policy_of(self.given)
+        simulator = simulator_for(draw, policy)[0]
+        memory = taught(policy, past, past.trace) or policy.start(past.cluster)
+        return search_whole(simulator, memory, self.space, self.given, self.fixed_budget)
+
+    def _past(self) -> Setup | None:
+        """The time before the run, as long as the run; None: too few jobs are known of it."""
+        trace, history = self._draw.trace, self.knowledge.before
+        begin = 2 * int(trace.submit[0]) - int(trace.submit[-1])
+        fit = ~unfit(history, self.setup.cluster, policy_of(self.given)) if len(history) else np.zeros(0, np.bool_)
+        recent = history.submit >= begin
+        if np.count_nonzero(fit & recent) < FEWEST_JOBS:
+            return None
+        jobs = with_checkpointable(history.select(fit & recent), self.setup.checkpointable)
+        return dataclasses.replace(self.setup, trace=jobs, history=history.select(~recent), faults=())
+
+
+def _checked(options: AdaptingOptions) -> AdaptingOptions:
+    """Refuse what can't be run before anything is."""
+    check_objective(options.objective)
+    duration_model(options.predictor)
+    if options.generator != AUTO:
+        rule_named(options.generator)
+    if options.method not in METHODS:
+        raise RunError(f"there is no search '{options.method}'; {did_you_mean(options.method, METHODS)}")
+    times = options.times
+    if times.recheck and (times.every % times.recheck or times.recheck < MINUTE):
+        raise RunError("--recheck must divide --every, and be at least a minute, such as 5m")
+    return options
+
+
+def _spaces(policy: str) -> list[PolicySpace]:
+    """What is searched; policies that learn keep their model only while the policy stays the same."""
+    found = spaces_of(policy)
+    if policy != ANY:
+        return found
+    return [space for space in found if capability(Learns, policy_of(space.policy)) is None]
+
+
+def _first(policy: str) -> str:
+    return AGAINST if policy == ANY else policy

@@ -1,0 +1,134 @@
+"""``shunter adapt``: settings that are searched again every hour, beside settings that stay."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shunter.cli.console import (
+    CheckpointableOption,
+    ClusterOption,
+    ColumnsOption,
+    DropOption,
+    FormatOption,
+    JsonOption,
+    LoadOption,
+    OnBadRowOption,
+    OverheadOption,
+    SeedOption,
+    SinceOption,
+    TraceArgument,
+    UntilOption,
+    answer,
+    policy_names,
+    progress,
+    say_about,
+    with_columns,
+)
+from shunter.errors import RunError
+
+EXAMPLES = """Examples:
+
+shunter adapt jobs.csv -c 64x8 -p tiresias --since +30 --until +37   # a week, after a month to learn from
+
+shunter adapt jobs.csv -c 64x8 -p themis --objective rho --source past --json
+
+shunter adapt jobs.csv -c 64x8 -p tiresias --recheck 5m --generator fft-manhattan-itself --predictor lightgbm
+"""
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def adapt(  # noqa: PLR0913, PLR0917  one argument per option
+    trace: TraceArgument,
+    cluster: ClusterOption = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy", "-p", metavar="P", autocompletion=policy_names, help="name or name:key=value,...; any"
+        ),
+    ] = "tiresias",
+    every: Annotated[str, typer.Option("--every", metavar="T", help="Time between searches: 30m, 1h, 4h.")] = "1h",
+    recheck: Annotated[
+        str, typer.Option("--recheck", metavar="T", help="Search in between, and switch at 1.1x: 5m; 0: never.")
+    ] = "0",
+    source: Annotated[
+        str, typer.Option("--source", metavar="past|generated|truth", help="Whose switches are shown; all are run.")
+    ] = "generated",
+    budget: Annotated[int, typer.Option("--budget", min=2, metavar="N", help="Evaluations of each search.")] = 40,
+    search: Annotated[
+        str, typer.Option("--search", metavar="random|bluefin|tpe|cmaes", help="How settings are drawn.")
+    ] = "random",
+    objective: Annotated[
+        str, typer.Option("--objective", metavar="jct|rho", help="Mean JCT, or the share of jobs with rho above 1.")
+    ] = "jct",
+    gain: Annotated[
+        float, typer.Option("--gain", min=1, metavar="X", help="Times as good must settings be to switch.")
+    ] = 1.0,
+    generator: Annotated[
+        str, typer.Option("--generator", metavar="G", help="Which past hour is replayed; auto: by a backtest.")
+    ] = "auto",
+    predictor: Annotated[
+        str, typer.Option("--predictor", metavar="M", help="Run times of unfinished jobs: past, lightgbm, forest ...")
+    ] = "past",
+    fixed: Annotated[
+        int, typer.Option("--fixed", min=0, metavar="N", help="Evaluations for fixed settings; 0: as many in total.")
+    ] = 0,
+    threads: Annotated[
+        int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
+    ] = 1,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    seed: SeedOption = 0,
+    overhead: OverheadOption = None,
+    load: LoadOption = None,
+    checkpointable: CheckpointableOption = None,
+    json: JsonOption = False,
+    drop_unfit: DropOption = False,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
+) -> None:
+    """Search the settings of a policy again every hour while it runs, and compare with settings that stay.
+
+    Side by side: the policy as given; Fixed, the best settings on the jobs before, and in hindsight; SelfTune, which
+    searches on the hour before; AutoSched, on an hour that it generates; Optimal, on the hour that comes. All adapting
+    ones begin with Fixed, and Fixed is searched in as many evaluations as they have.
+    """
+    format = with_columns(format, columns)  # noqa: A001
+    if cluster is None:
+        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+
+    from shunter.adapting.controller import SearchTimes
+    from shunter.adapting.study import SOURCES, Adapting, AdaptingOptions
+    from shunter.clusters.stop_costs import USUAL
+    from shunter.errors import did_you_mean
+    from shunter.report.terminal.adapting import adapting_view
+    from shunter.setup import set_up
+
+    if source not in SOURCES:
+        raise RunError(f"there is no source '{source}'; {did_you_mean(source, SOURCES)}")
+    times = SearchTimes(milliseconds("--every", every), milliseconds("--recheck", recheck, 0), gain)
+    options = AdaptingOptions(policy, budget, search, objective, times, generator, predictor, fixed, seed, threads)
+    setup = set_up(
+        trace, cluster, [policy] if drop_unfit else (), format, on_bad_row or "fail", since=since or "",
+        until=until or "", overhead=USUAL if overhead is None else overhead, load=load or "",
+        checkpointable=checkpointable or "",
+    )  # fmt: skip
+    work = Adapting(setup, options)
+    say_about(setup, cluster, [work.given])
+    with progress("adapting", "searches") as on_progress:
+        found = work.run(on_progress)
+    answer(found.as_dict(), lambda study: adapting_view(study, SOURCES[source]), json)
+
+
+def milliseconds(option: str, text: str, least: int = 60) -> int:
+    """A time such as 5m or 1h."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    try:
+        seconds = float(number) * UNITS[unit]
+    except ValueError:
+        seconds = -1.0
+    if not least <= seconds <= 30 * 86400:
+        raise RunError(f"{option} must be a time from {least} seconds to 30 days, such as 5m or 1h, got '{text}'")
+    return round(seconds * 1000)

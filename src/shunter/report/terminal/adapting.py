@@ -1,0 +1,59 @@
+"""Settings that stay and settings that adapt, side by side, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from shunter.report.terminal.tables import duration, table
+
+SHOWN = 8  # switches
+OBJECTIVES = {"jct": "mean JCT", "rho": "jobs with rho <= 1"}
+
+
+def adapting_view(found: Mapping[str, Any], shown: str) -> RenderableType:
+    """A study (see ``AdaptingStudy.as_dict``), and the switches of one of its runs."""
+    made = table("settings", "JCT\nmean", "JCT\np99", "rho\n<= 1", "times as good\nas Fixed", "switches", "evaluations",
+                 "search\nmedian")  # fmt: skip
+    for run in found["runs"].values():
+        jct, median = run["jct_s"], run["search_median_s"]
+        made.add_row(
+            Text(run["label"]), duration(jct["mean"]), duration(jct["p99"]), f"{100 * run['rho_at_most_1']:.1f} %",
+            Text(_times(run["over_fixed"])), f"{len(run['switches']):,}", f"{run['evaluations']:,}",
+            "-" if median is None else f"{1000 * median:,.0f} ms",
+        )  # fmt: skip
+    return Group(made, *(Text(f" {line}") for line in _notes(found)), *_switches(found["runs"][shown]))
+
+
+def _times(found: Mapping[str, float | None]) -> str:
+    if found["value"] is None:
+        return "-"
+    ends = f"\n{found['low']:.3f} to {found['high']:.3f}" if found["low"] is not None else ""
+    return f"{found['value']:.3f}{ends}"
+
+
+def _notes(found: Mapping[str, Any]) -> list[str]:
+    runs = found["runs"]
+    left = f"; {found['unplayed']:,} generated jobs were left out" if found["unplayed"] else ""
+    return [
+        f"{found['jobs']:,} jobs; searched by {OBJECTIVES[found['objective']]}, every {found['every_s'] / 60:g} min,"
+        f" {found['budget']} evaluations; generator {found['generator']}, durations by {found['predictor']}{left}.",
+        f"Fixed, by the past: {runs['fixed']['policy']}",
+        f"Fixed, in hindsight: {runs['hindsight']['policy']}",
+        "Only 'in hindsight' and 'Optimal' know what comes. Intervals: 95 %, over stretches of the jobs, paired.",
+    ]
+
+
+def _switches(run: Mapping[str, Any]) -> list[RenderableType]:
+    switches = run["switches"]
+    if not switches:
+        return []
+    head = f" {run['label']}: the first {min(SHOWN, len(switches))} of {len(switches)} switches"
+    lines = [
+        f"   hour {each['hour']:.4g}: {each['policy']} ({each['gain']:.2f} times as good{', early' * each['early']})"
+        for each in switches[:SHOWN]
+    ]
+    return [Text(line) for line in (head, *lines)]

@@ -1,0 +1,221 @@
+"""Settings that change while a policy runs: the same run where they don't, and nothing known of what comes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from shunter import registry
+from shunter import world as w
+from shunter.adapting.controller import AdaptingScheduler, SearchTimes, plain_run
+from shunter.adapting.knowledge import SiteKnowledge
+from shunter.adapting.objectives import look_ahead_value
+from shunter.adapting.outlooks import ReplayedHour, TrueHour
+from shunter.adapting.searching import SettingSpace, search_on, search_whole
+from shunter.adapting.study import FIXED, GIVEN, HINDSIGHT, LABELS, OPTIMAL, Adapting, AdaptingOptions
+from shunter.cli.main import app
+from shunter.cluster import Cluster, NodeGroup
+from shunter.errors import RunError
+from shunter.generating.arrivals import RULES
+from shunter.generating.durations import DurationPredictor
+from shunter.generating.known_jobs import HOUR, UNKNOWN
+from shunter.model import Trace
+from shunter.setup import set_up
+from shunter.sim.engine import Simulator
+from shunter.traces.synthetic import synthetic
+from shunter.tuning.spaces import space_of
+
+CLUSTER = Cluster("two", (NodeGroup(2, 8),))
+MINUTE = 60_000
+
+
+def some_jobs(count: int = 160, seed: int = 2) -> Trace:
+    return synthetic(count, seed, 16, 1.3)
+
+
+def space(policy: str, budget: int, **more: object) -> SettingSpace:
+    return SettingSpace((space_of(policy),), budget, **more)
+
+
+@pytest.mark.parametrize("policy", ["tiresias", "themis", "las", "fifo:backfill=easy"])
+@pytest.mark.parametrize("times", [SearchTimes(), SearchTimes(HOUR, 15 * MINUTE)])
+def test_a_search_that_changes_nothing_leaves_the_run_as_it_is(policy: str, times: SearchTimes) -> None:
+    """With one evaluation, the settings in use are the only ones tried."""
+    jobs = some_jobs(60)
+    plain = plain_run(Simulator(jobs, CLUSTER), policy, None)
+    adapting = AdaptingScheduler(TrueHour(), space("tiresias", 1), times)
+    found = adapting.run(Simulator(jobs, CLUSTER), policy, None)
+    assert found.digest == plain.digest
+    assert found.searches
+    assert not found.switches
+    assert {each.policy for each in found.searches} == {policy}
+
+
+@pytest.mark.parametrize("policy", ["tiresias", "las", "srsf"])
+def test_memory_is_taken_over(policy: str) -> None:
+    """The same settings, started again from the memory every hour, decide as if nothing had happened."""
+    jobs, made = some_jobs(), registry.policy(policy)
+    plain, other = Simulator(jobs, CLUSTER), Simulator(jobs, CLUSTER)
+    plain.run(made)
+    memory = None
+    for at in range(int(jobs.submit[0]) + HOUR, int(jobs.submit[-1]), HOUR):
+        memory = made.start(CLUSTER, other.run(made, until=at, memory=memory))
+    other.run(made, memory=memory)
+    assert other.digest == plain.digest
+
+
+def with_other_future(jobs: Trace, simulator: Simulator, now: int) -> Trace:
+    """The same trace up to now: later jobs come at other times, and what has not ended takes twice as long."""
+    open_jobs = simulator.world.jobs[w.STATE] < w.DONE
+    later = jobs.submit > now
+    last = int(jobs.submit[-1])
+    submit = np.where(later, now + 1 + (last - jobs.submit), jobs.submit)
+    order = np.concatenate([np.flatnonzero(~later), np.flatnonzero(later)[::-1]])
+    changed = dataclasses.replace(jobs, submit=submit, duration=np.where(open_jobs, 2 * jobs.duration, jobs.duration))
+    return changed.select(order)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_is_known_of_what_comes(rule: str) -> None:
+    jobs, policy = some_jobs(400), registry.policy("tiresias")
+    now = int(jobs.submit[300])
+    first = Simulator(jobs, CLUSTER)
+    first.run(policy, until=now)
+    others = with_other_future(jobs, first, now)
+    second = Simulator(others, CLUSTER)
+    second.run(policy, until=now)
+    assert first.digest == second.digest
+    looks = []
+    for simulator, trace in ((first, jobs), (second, others)):
+        source = ReplayedHour(SiteKnowledge(trace, None), RULES[rule], DurationPredictor("past", 7), 7)
+        look = source.outlook(simulator, now)
+        assert look.rows is not None
+        real = np.setdiff1d(np.arange(len(look.trace)), look.rows.standing)
+        looks.append((look.trace.submit[real], look.durations[real], look.trace.gpus[real]))
+    for one, two in zip(*looks, strict=True):
+        assert one.tolist() == two.tolist()
+
+
+def test_the_truth_differs_where_the_future_does() -> None:
+    jobs, policy = some_jobs(400), registry.policy("tiresias")
+    now = int(jobs.submit[300])
+    simulator = Simulator(jobs, CLUSTER)
+    simulator.run(policy, until=now)
+    look = TrueHour().outlook(simulator, now)
+    assert look.rows is not None
+    coming = jobs.submit[look.rows.taken[look.rows.begins :]]
+    assert coming.tolist() == jobs.submit[(jobs.submit > now) & (jobs.submit <= now + HOUR)].tolist()
+
+
+def test_run_times_are_known_of_ended_jobs_only() -> None:
+    jobs, policy = some_jobs(), registry.policy("fifo")
+    simulator, now = Simulator(jobs, CLUSTER), int(jobs.submit[100])
+    simulator.run(policy, until=now)
+    known = SiteKnowledge(jobs, None).at(simulator, now)
+    states = simulator.world.jobs[w.STATE, : len(known)]
+    assert len(known) == np.count_nonzero(jobs.submit <= now)
+    assert ((known.duration == UNKNOWN) == (states != w.DONE)).all()
+    assert (known.executed[states == w.PENDING] == 0).all()
+
+
+def test_jobs_from_before_are_played_by_jobs_that_ask_for_the_same() -> None:
+    users = ("ann", "bob")
+    past = Trace.of("past", ["a", "b", "c"], submit=[0, 1, 2], duration=[5, 6, 7], gpus=[1000, 2000, 4000],
+                    user=[1, 0, 0], users=users)  # fmt: skip
+    jobs = Trace.of("run", ["d", "e", "f"], submit=[10, 11, 12], duration=[5, 6, 7], gpus=[1000, 1000, 2000],
+                    user=[0, 1, 1], users=users)  # fmt: skip
+    knowledge = SiteKnowledge(jobs, past)
+    assert knowledge.players(np.arange(6)).tolist() == [1, 2, -1, 0, 1, 2]
+
+
+def test_a_replayed_job_keeps_its_own_run_time() -> None:
+    past = Trace.of("past", ["a"], submit=[0], duration=[7 * MINUTE], gpus=[1000])
+    jobs = Trace.of("run", ["b", "c"], submit=[HOUR // 2, 3 * HOUR], duration=[10, 20], gpus=[1000, 1000])
+    simulator = Simulator(jobs, CLUSTER)
+    simulator.run(registry.policy("fifo"), until=HOUR // 2)
+    look = ReplayedHour(SiteKnowledge(jobs, past)).outlook(simulator, 50 * MINUTE)
+    assert look.rows is not None
+    assert look.durations[look.rows.begins :].tolist()[0] == 7 * MINUTE
+
+
+def test_what_is_unfinished_counts_up_to_the_horizon() -> None:
+    jobs = Trace.of("two", ["a", "b"], submit=[0, 0], duration=[HOUR, 100 * HOUR], gpus=[16_000, 16_000])
+    simulator, fifo = Simulator(jobs, CLUSTER), registry.policy("fifo")
+    memory = simulator.run(fifo, until=0)
+    look = simulator.excerpt()
+    look.run(fifo, memory=fifo.start(CLUSTER, memory), until=10 * HOUR)
+    assert look_ahead_value(look, "jct", 0, 10 * HOUR) == (HOUR + 10 * HOUR) / 2
+    assert look_ahead_value(look, "rho", 0, 10 * HOUR) == 0  # both got more than half of the cluster
+
+
+def test_a_search_finds_better_settings_and_keeps_its_budget() -> None:
+    jobs = some_jobs()
+    policy = registry.policy("tiresias:limits=none,min_run=100")
+    simulator, now = Simulator(jobs, CLUSTER), int(jobs.submit[80])
+    memory = simulator.run(policy, until=now)
+    look = TrueHour().outlook(simulator, now)
+    before = look.digest
+    found = search_on(look, now, memory, space("tiresias", 12), ["tiresias:limits=none,min_run=100"], 1)
+    assert found.evaluations == 12
+    assert found.value <= found.present
+    again = search_on(look, now, memory, space("tiresias", 12, threads=2), ["tiresias:limits=none,min_run=100"], 1)
+    assert (again.policy, again.value) == (found.policy, found.value)  # threads change nothing
+    assert look.digest == before
+
+
+def test_fixed_settings_are_no_worse_than_those_given_on_the_same_jobs() -> None:
+    jobs = some_jobs()
+    found = search_whole(Simulator(jobs, CLUSTER), None, space("tiresias", 40), "tiresias", 15)
+    plain = plain_run(Simulator(jobs, CLUSTER), "tiresias", None)
+    assert found.present == pytest.approx(plain.jct.mean())
+    assert found.value <= found.present
+    assert found.evaluations == 15
+
+
+def test_the_study_has_all_of_them_and_hindsight_is_no_worse_than_fixed() -> None:
+    setup = set_up("synthetic:jobs=300,gpus=16,load=1.3", "2x8", since="+2")
+    study = Adapting(setup, AdaptingOptions("tiresias", 3, times=SearchTimes(2 * HOUR), fixed_evaluations=12)).run()
+    assert set(study.runs) == set(LABELS)
+    assert study.value(HINDSIGHT) <= study.value(FIXED)
+    assert study.fixed[HINDSIGHT].evaluations == 12
+    assert study.speedup(FIXED, FIXED).value == 1
+    assert study.runs[OPTIMAL].policy == study.runs[FIXED].policy  # all begin with what the past says
+    assert study.runs[GIVEN].policy == "tiresias"
+    by_rho = dataclasses.replace(study, options=dataclasses.replace(study.options, objective="rho"))
+    ratio = study.runs[OPTIMAL].fair / study.runs[FIXED].fair
+    assert by_rho.speedup(OPTIMAL, FIXED).value == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "speed"}, "no objective"),
+        ({"generator": "fft"}, "no generator"),
+        ({"predictor": "magic"}, "no duration model"),
+        ({"method": "grid"}, "no search"),
+        ({"times": SearchTimes(HOUR, 7 * MINUTE)}, "must divide"),
+    ],
+)
+def test_what_can_not_be_run_is_refused(options: dict[str, object], message: str) -> None:
+    setup = set_up("synthetic:jobs=30,gpus=16", "2x8")
+    with pytest.raises(RunError, match=message):
+        Adapting(setup, AdaptingOptions("tiresias", **options))
+
+
+def test_the_command_prints_json_or_a_table_of_at_most_100_columns() -> None:
+    command = ["adapt", "synthetic:jobs=120,gpus=16,load=1.2", "-c", "2x8", "--budget", "2", "--every", "4h"]
+    printed = CliRunner().invoke(app, [*command, "--json"])
+    assert printed.exit_code == 0, printed.output
+    found = json.loads(printed.stdout)
+    assert list(found["runs"]) == list(LABELS)
+    assert found["runs"]["fixed"]["over_fixed"]["value"] == 1
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0
+    assert max(map(len, shown.stdout.splitlines())) <= 100
+    assert "AutoSched (generated)" in shown.stdout
+    for bad in (["--source", "future"], ["--every", "soon"], ["--every", "1s"]):
+        assert CliRunner().invoke(app, [*command, *bad]).exit_code == 2
