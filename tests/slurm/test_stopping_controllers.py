@@ -179,7 +179,7 @@ def test_jobs_are_given_back_also_if_a_hung_controller_has_the_journal_locked(
 
 def test_none_can_be_started_while_jobs_are_given_back(tmp_path: Path) -> None:
     with closing(Journal(tmp_path / "j.db")) as book:
-        with stopping.stopped(book):
+        with stopping.stopped(book, "a test"):
             assert claimed(book.path) is None
         lock = claimed(book.path)
         assert lock is not None

@@ -31,17 +31,18 @@ def serve():
 
     servers = []
 
-    def begin(folder: Path, **about) -> Served:
+    def begin(folder: Path, operator_token: str = "", **about) -> Served:
         listening = open_port(WebSettings(folder, port=0))
         port = listening.getsockname()[1]
-        config = uvicorn.Config(make_app(WebSettings(folder, port=port, **about), TOKEN), log_level="error", ws="none")
+        app = make_app(WebSettings(folder, port=port, **about), TOKEN, operator_token)
+        config = uvicorn.Config(app, log_level="error", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not server.started:
             time.sleep(0.02)
         servers.append((server, thread, listening))
-        return Served(folder, port)
+        return Served(folder, port, app.state.shunter)
 
     yield begin
     for server, thread, listening in servers:

@@ -6,6 +6,7 @@ import http.client
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 TOKEN = "t0ken-" * 8
@@ -27,6 +28,7 @@ class Reply:
 class Served:
     folder: Path
     port: int
+    state: Any  # what all requests share
 
     @property
     def url(self) -> str:

@@ -20,7 +20,6 @@ from shunter.cli.slurm_audit import JOURNAL, JournalOption, check_journal
 if TYPE_CHECKING:
     from shunter.errors import LiveError
     from shunter.live.controller import Mode, RoundResult
-    from shunter.live.levers import Order
     from shunter.live.manager import ResourceManager
     from shunter.live.metrics import Metrics
 
@@ -226,32 +225,9 @@ def _report(mode: str, manager: ResourceManager) -> Callable[[RoundResult], None
 
 def _json_report(manager: ResourceManager) -> Callable[[RoundResult], None]:
     """Reports the result of a round as JSON."""
-    return lambda result: print_json(_record(result, manager))
+    from shunter.live.proposals import record
 
-
-def _record(result: RoundResult, manager: ResourceManager) -> dict[str, object]:
-    current = result.round
-    return {
-        "round": current.number,
-        "now": current.snapshot.now,
-        "pending": current.waiting,
-        "running": len(current.view.running),
-        "orders": [_order(order, manager) for order in result.orders],
-        "postponed": result.postponed,
-        "done": result.done,
-        "failed": [{"job": order.handle, "lever": order.lever, "why": why} for order, why in result.failed],
-        "respected": result.respected,
-        "unread": result.unread,
-        "paused": result.paused,
-        "silence": result.silence,
-        "stale_s": result.stale_s,
-        "guard_ratio": result.ratio,
-    }
-
-
-def _order(order: Order, manager: ResourceManager) -> dict[str, object]:
-    values = {"comment" if name == "annotation" else name: value for name, value in vars(order).items()}
-    return values | {"commands": manager.commands(order)}
+    return lambda result: print_json(record(result, manager))
 
 
 def _report_silence(problem: LiveError) -> None:

@@ -20,6 +20,8 @@ shunter web runs   # prints the address to open
 
 shunter web runs --slurm --journal shunter-slurm.db   # with the live cluster
 
+shunter web runs --slurm --journal shunter-slurm.db --operator-token-file operator-token   # operators act here
+
 shunter web runs --allow-host shunter.example.org --user-header X-Remote-User   # behind a proxy
 """
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -49,6 +51,10 @@ def web(  # noqa: PLR0913, PLR0917 one argument per option
         Path | None, typer.Option(metavar="FILE", help="Slurm's rules, as 'shunter slurm import' writes them.")
     ] = None,
     history: Annotated[Path | None, typer.Option(metavar="TRACE", help="Past jobs, for better forecasts.")] = None,
+    operator_token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File with the operators' token; with it they can run a controller here."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Serve a page for a browser: runs, what-ifs, policies, and a live cluster. It is for you alone."""
@@ -61,6 +67,8 @@ def web(  # noqa: PLR0913, PLR0917 one argument per option
 
     if slurm and snapshot is not None:
         raise RunError("--slurm polls the cluster and --snapshot shows a recorded one; leave one out")
+    if operator_token_file is not None and not (slurm and journal is not None):
+        raise RunError("--operator-token-file needs --slurm and --journal: every action is noted in the journal")
     live = LiveSources(slurm, snapshot, journal, site, history)
     names = tuple(allow_host or ())
     settings = WebSettings(folder, host, port, names, user_header, max_upload, live)
@@ -68,14 +76,20 @@ def web(  # noqa: PLR0913, PLR0917 one argument per option
         note(
             "others can reach this page; only the token keeps them out, and it travels unencrypted", "warning", "yellow"
         )
-    serve(settings, token_file, lambda address: _ready(address, json))
+    serve(settings, token_file, lambda address: _ready(address, json), operator_token_file)
 
 
 def _ready(address: Address, json: bool) -> None:
     """Print where the page is, at once: it may be served for weeks."""
     if json:
-        print_json({"url": address.url, "open": address.entrance, "token_file": str(address.token_file)})
+        operator = address.operator_token_file
+        print_json({
+            "url": address.url, "open": address.entrance, "token_file": str(address.token_file),
+            "operator_token_file": str(operator) if operator is not None else None,
+        })  # fmt: skip
     else:
         typer.echo(address.entrance)
         note(f"open this address in a browser; the token is in {address.token_file}; stop with Ctrl-C", "web")
+        if address.operator_token_file is not None:
+            note(f"operators' token: {address.operator_token_file}", "web")
     sys.stdout.flush()

@@ -17,6 +17,8 @@ from shunter.live.releasing import release
 from shunter.live.rivals import rivals
 from shunter.live.stopping import Stopped, stopped
 
+COMMAND = "'shunter slurm release'"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -27,9 +29,9 @@ class Report:
     controller: str  # the process that was stopped; "": none ran
 
 
-def back_out(manager: ResourceManager, journal: Path, from_marks: bool) -> Report:
+def back_out(manager: ResourceManager, journal: Path, from_marks: bool, by: str = COMMAND) -> Report:
     """Undo what the controller of a journal did; with ``from_marks`` what any did, also without a journal."""
-    with _journal(journal, from_marks) as (book, controller):
+    with _journal(journal, from_marks, by) as (book, controller):
         name, lost = read_copy(journal)
         lost = lost if name != book.id else []
         if from_marks:
@@ -53,7 +55,7 @@ def back_out(manager: ResourceManager, journal: Path, from_marks: bool) -> Repor
 
 
 @contextmanager
-def _journal(path: Path, from_marks: bool) -> Iterator[tuple[Journal, Stopped]]:
+def _journal(path: Path, from_marks: bool, by: str) -> Iterator[tuple[Journal, Stopped]]:
     """The journal, with its controller stopped; where it can't be used, an empty one."""
     try:
         book = Journal(path) if path.is_file() or not from_marks else None
@@ -65,7 +67,7 @@ def _journal(path: Path, from_marks: bool) -> Iterator[tuple[Journal, Stopped]]:
         with closing(Journal.in_memory()) as empty:
             yield empty, _unstopped(path)
         return
-    with closing(book), stopped(book) as controller:
+    with closing(book), stopped(book, by) as controller:
         yield book, controller
 
 

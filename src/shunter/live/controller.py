@@ -88,6 +88,7 @@ class Controller:
         self.bounds, self.interval_s = bounds or ChangeLimits(), interval_s
         self.paused = ""  # why it only watches for now; "": it doesn't
         self.unsure = ""  # why nothing at all is changed in this round; "": it may be
+        self.outdated = False  # whether jobs were given back since the look of this round: it shows what is no more
         self._refused: dict[str, tuple[int, float]] = {}  # jobs that were not changed: how often, until when
         self.marks = True  # whether this account may write the AdminComment of jobs
         self._reconciler = Reconciler(manager, journal)
@@ -108,7 +109,8 @@ class Controller:
             self.journal.live(os.getpid(), self.interval_s)
             self._tidy(wanted.snapshot)
         stale_s = self._stale_s(wanted) if acts else 0.0
-        respected = self.respect(wanted.snapshot, may_change=not stale_s and not self.unsure)
+        may_change = not stale_s and not self.unsure
+        respected = {} if self.outdated else self.respect(wanted.snapshot, may_change)
         begun = time.perf_counter()
         orders, postponed = self.orders(wanted)
         wanted.took_s += time.perf_counter() - begun

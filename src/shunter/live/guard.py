@@ -18,7 +18,8 @@ import numpy as np
 from shunter import world as w
 from shunter.errors import LiveError, ShunterError, did_you_mean
 from shunter.live.controller import Controller, RoundResult
-from shunter.live.journal import GUARD
+from shunter.live.journal import GUARD, WaitsEntry
+from shunter.live.journal_file import JournalError
 from shunter.live.machines import machines_of
 from shunter.live.manager import ResourceManager, UnreachableError
 from shunter.live.releasing import release
@@ -92,6 +93,10 @@ class WaitComparison:
     def ratio(self, slack_s: float) -> float:
         """Real over simulated, both with the slack, so that seconds don't look like factors."""
         return (self.realised_s + slack_s) / (self.shadow_s + slack_s)
+
+    def entry(self, at: float) -> WaitsEntry:
+        """The same for the journal."""
+        return WaitsEntry(at, self.jobs, self.realised_s, self.shadow_s, self.realised_p90_s, self.shadow_p90_s)
 
     def __str__(self) -> str:
         return (
@@ -284,6 +289,8 @@ class Guard:
         self._due = now + max(rest_s, COST * (now - begun) if self._due >= 0 else 0.0)
         if found is not None:
             self.verdict = found
+            with suppress(JournalError):  # a full disk must not keep the guard from handing jobs back
+                self.controller.journal.note_waits(found.entry(time.time()))
             self.worse = self.worse + 1 if found.worse(self.tolerance) else 0
 
     def _hand_back(self, snapshot: Snapshot) -> None:

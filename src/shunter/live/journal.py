@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -24,8 +24,9 @@ from shunter.live.levers import Order
 INTENT, DONE, FAILED, ABANDONED, UNDONE = "intent", "done", "failed", "abandoned", "undone"
 LANDING_S = 5.0  # once the manager answers, a command that was under way is done within so long, or never
 UNMARKED = "unmarked"  # the note of an act that left no mark on its job
+BEGIN, END = "begin", "end"  # events: of a controller
 GUARD, STOP, RESUME = "guard", "stop", "resume"  # events: what handed the jobs back, and that they were taken again
-VERSION = 2
+VERSION = 3
 IDENTITY = "create table if not exists identity (only integer primary key check (only = 1), id text not null)"
 SCHEMA = f"""
 create table if not exists acts (
@@ -39,6 +40,10 @@ create table if not exists life (only integer primary key check (only = 1), pid 
 create table if not exists events (id integer primary key, at real not null, kind text not null, text text not null);
 {IDENTITY};
 create table if not exists place (only integer primary key check (only = 1), host text, inode integer);
+create table if not exists waits (
+    at real not null, jobs integer not null, real_s real not null, shadow_s real not null,
+    real_p90_s real not null, shadow_p90_s real not null
+);
 insert or ignore into identity values (1, lower(hex(randomblob(4))));
 """
 OBJECTS = "select sql from sqlite_master where sql is not null"
@@ -46,6 +51,18 @@ EVENT = (float, str, str)
 MEMORY = Path(":memory:")
 LATEST = 2.0**37  # seconds since 1970
 NO_JOURNAL = "00000000"  # in marks that are only shown: stands for the id of a journal that is not made yet
+
+
+@dataclass(frozen=True)
+class WaitsEntry:
+    """How long jobs waited, and how long they would have waited without the controller, as its guard found then."""
+
+    at: float  # seconds since 1970
+    jobs: int
+    real_s: float  # mean
+    shadow_s: float
+    real_p90_s: float
+    shadow_p90_s: float
 
 
 @dataclass(frozen=True)
@@ -91,7 +108,7 @@ class Journal:
             old, reads = self._version() != VERSION, self._file.execute("pragma query_only").fetchone()[0]
             if old and not reads:  # else one that a hung controller has locked could not be opened
                 self._file.executescript(f"begin immediate; {SCHEMA} pragma user_version = {VERSION}; commit;")
-            self.id = self._identity() if not (old and reads) else ""
+            self.id = self._identity() if self._has("identity") else ""
         except sqlite3.Error as error:
             self.close()
             raise opening_failed(path, error) from None
@@ -125,6 +142,10 @@ class Journal:
                 " use the newer release, or name another file (--journal)"
             )
         return found
+
+    def _has(self, table: str) -> bool:
+        """Whether there is such a table; a file of an older release that is only read may lack some."""
+        return bool(self._file.execute("select 1 from sqlite_master where name = ?", (table,)).fetchone())
 
     def _identity(self) -> str:
         found = self._file.execute("select id from identity").fetchone()
@@ -300,6 +321,7 @@ class Journal:
                     f"acts where at < ? and handle not in ({alive})",
                     "hands_off where at < ? and handle not in (select handle from here)",
                     f"events where at < ? and id is not ({last})",
+                    "waits where at < ?",
                 )
             )
 
@@ -322,6 +344,20 @@ class Journal:
         """Why the jobs are the manager's again, as the guard or an operator said; "": they are not."""
         last = self.last_event(GUARD, STOP, RESUME)
         return last[2] if last is not None and last[1] != RESUME else ""
+
+    # -- what the guard compares
+
+    def note_waits(self, entry: WaitsEntry) -> None:
+        """Note a comparison of waits."""
+        with self._writing() as file:
+            file.execute("insert into waits values (?, ?, ?, ?, ?, ?)", astuple(entry))
+
+    def waits(self, since: float = 0.0) -> list[WaitsEntry]:
+        """The comparisons since then, oldest first."""
+        if not self._has("waits"):
+            return []
+        question = "select at, jobs, real_s, shadow_s, real_p90_s, shadow_p90_s from waits where at >= ? order by at"
+        return [WaitsEntry(*row) for row in self._rows(question, (since,), (float, int, *(float,) * 4))]
 
     # -- signs of life, for the watchdog
 

@@ -19,7 +19,7 @@ from shunter.live.rivals import rivals
 from shunter.live.snapshot import Snapshot
 from shunter.live.watchdog import ensure
 from shunter.model import View
-from shunter.protocols import Policy
+from shunter.protocols import Memory, Policy
 
 Observe = Callable[[RoundResult], None]
 
@@ -37,14 +37,8 @@ class Rounds:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        """Refuse a policy that needs to know what a live cluster does not know, or that an order can't express."""
-        self.backend.prepare(self.policy.needs)
-        if capability(Holds, self.policy) is not None:
-            raise PolicyError(
-                "this policy may let a job wait although there is room for it, but a live cluster takes only an order"
-                " and would start the job; run the policy that it wraps"
-            )
-        self._memory = self.policy.start(self.backend.cluster)
+        """Refuse a policy that can't run on a live cluster."""
+        self._memory = begun(self.policy, self.backend)
 
     def run(self, count: int = 0) -> None:
         """Run rounds until stopped, or up to a number; a round is never left halfway."""
@@ -94,6 +88,17 @@ class Rounds:
         self._memory = self.policy.start(cluster, self._memory)
 
 
+def begun(policy: Policy, backend: LiveBackend) -> Memory:
+    """A policy's memory at its first round; refused if it needs what a live cluster does not know, or can't express."""
+    backend.prepare(policy.needs)
+    if capability(Holds, policy) is not None:
+        raise PolicyError(
+            "this policy may let a job wait although there is room for it, but a live cluster takes only an order"
+            " and would start the job; run the policy that it wraps"
+        )
+    return policy.start(backend.cluster)
+
+
 class Authority:
     """Whether a controller may change jobs: not while they are handed back, nor while another controller does."""
 
@@ -107,7 +112,7 @@ class Authority:
         What is in force is given back: the one that handed back may have been killed, or had no answer.
         """
         controller, book = self.controller, self.controller.journal
-        controller.unsure = ""
+        controller.unsure, controller.outdated = "", False
         try:
             before, self._why = self._why, book.handed_back() or self._gives_way(snapshot)
             controller.paused = self._why if self._why or before else controller.paused
@@ -116,6 +121,7 @@ class Authority:
         if book.handed_back():
             self.presence.remove()
             if book.acts(INTENT, DONE):
+                controller.outdated = True
                 release(controller.manager, book, snapshot)
 
     def _gives_way(self, snapshot: Snapshot) -> str:

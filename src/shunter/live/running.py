@@ -15,7 +15,7 @@ from shunter.live import warming
 from shunter.live.backend import Levers, LiveBackend, Rhythm, Scope
 from shunter.live.controller import ChangeLimits, Controller, Mode, Watching, to_read
 from shunter.live.guard import Guard, Tolerance, shadow_policy
-from shunter.live.journal import RESUME, Journal
+from shunter.live.journal import BEGIN, END, RESUME, Journal
 from shunter.live.journal_copy import not_ours, read_copy
 from shunter.live.locks import only_controller
 from shunter.live.manager import ResourceManager
@@ -23,6 +23,8 @@ from shunter.live.rounds import Authority, Observe, Rounds, WatchdogKeeper
 from shunter.model import Trace
 from shunter.protocols import Policy
 from shunter.registry import text
+
+IN_MODE = " in mode "  # behind the policy, in the event with which a controller begins
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,13 @@ def run(
             on_silence,
             stop or threading.Event(),
         )
-        controller.note("begin", _described(policy, settings, book.id))  # the watchdog uses this and the end
+        controller.note(BEGIN, _described(policy, settings, book.id))  # the watchdog uses this and the end
         try:
             rounds.run(settings.rounds)
         finally:
             if presence is not None:
                 presence.remove()
-        controller.note("end", "stopped")
+        controller.note(END, "stopped")
 
 
 def _controller(manager: ResourceManager, book: Journal, path: Path, settings: ControllerSettings) -> Controller:
@@ -99,8 +101,14 @@ def _described(policy: Policy, settings: ControllerSettings, journal: str) -> st
     scope = settings.scope
     kinds = {"users": scope.without_users, "partitions": scope.without_partitions, "QOS": scope.without_qos}
     without = [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds.items() if names]
-    found = f"{text(policy)} in mode {settings.mode}, journal {journal}"
+    found = f"{text(policy)}{IN_MODE}{settings.mode}, journal {journal}"
     return f"{found}; jobs without GPUs or with sla=yes are left alone" + "".join(f", and {each}" for each in without)
+
+
+def policy_of(book: Journal) -> str:
+    """The policy of the controller that used a journal last; "": none did."""
+    last = book.last_event(BEGIN)
+    return last[2].partition(IN_MODE)[0] if last is not None else ""
 
 
 def _compile(policy: Policy, manager: ResourceManager, guard: Tolerance | None) -> None:

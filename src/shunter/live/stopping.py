@@ -24,15 +24,20 @@ class Stopped:
     problem: str = ""  # why it may still change something, and what to do; "": it won't
 
 
-@contextmanager
-def stopped(book: Journal) -> Iterator[Stopped]:
-    """Ask a controller to stop, and wait until no change of its is under way; meanwhile none can be started.
+def pause(book: Journal, by: str) -> None:
+    """Ask a controller to change nothing more: its next round gives the jobs back, and then it only watches.
 
     A controller checks for this in the transaction in which it writes its intents, and before each change.
     """
+    book.note(STOP, f"handed back by {by} ({account()}); 'shunter slurm resume' goes on")
+
+
+@contextmanager
+def stopped(book: Journal, by: str) -> Iterator[Stopped]:
+    """Pause a controller, and wait until no change of its is under way; meanwhile none can be started."""
     problem = ""
     try:
-        book.note(STOP, f"handed back by 'shunter slurm release' ({_operator()}); 'shunter slurm resume' goes on")
+        pause(book, by)
     except JournalError as error:  # it may be locked by a controller that hangs, or its disk be full
         problem = str(error)
     with ExitStack() as stack:
@@ -58,5 +63,6 @@ def under_way(book: Journal) -> bool:
     return any(act.at >= since and not act.note for act in book.acts(INTENT))
 
 
-def _operator() -> str:
+def account() -> str:
+    """The account of this process, and its machine."""
     return f"{getpass.getuser()} on {socket.gethostname()}"

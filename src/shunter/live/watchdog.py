@@ -20,7 +20,7 @@ from typing import IO
 
 from shunter.errors import LiveError
 from shunter.live.daemons import alive
-from shunter.live.journal import DONE, INTENT, LANDING_S, UNMARKED, Journal
+from shunter.live.journal import BEGIN, DONE, END, INTENT, LANDING_S, UNMARKED, Journal
 from shunter.live.journal_copy import read_copy
 from shunter.live.journal_file import DamagedError, JournalError, ReplacedError
 from shunter.live.levers import STRANDING
@@ -110,7 +110,7 @@ class Watchdog:
         if life is None:
             return "", False
         pid, at, interval_s = life
-        last = self._book.last_event("begin", "end")
+        last = self._book.last_event(BEGIN, END)
         if last is not None and last[1] == "end" and last[0] >= at:
             return "the controller has stopped", True
         if not _is_there(pid, at):

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from shunter import __version__
 from shunter.errors import ShunterError
 from shunter.web.gate import Gate
-from shunter.web.routes import api, cluster, entry, policies, runs, trying
+from shunter.web.routes import api, cluster, entry, operator, policies, runs, trying
 from shunter.web.settings import WebSettings
 from shunter.web.state import SharedState
 from shunter.web.templating import answer
@@ -24,9 +24,9 @@ ABOUT = """The numbers of the page for programs: the same as those of the comman
 Send the token as `Authorization: Bearer TOKEN`. Times are in seconds."""
 
 
-def make_app(settings: WebSettings, token: str) -> FastAPI:
-    """The application of one page."""
-    state = SharedState.of(settings, token)
+def make_app(settings: WebSettings, token: str, operator_token: str = "") -> FastAPI:
+    """The application of one page; without a token for operators it changes no cluster."""
+    state = SharedState.of(settings, token, operator_token)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -40,7 +40,7 @@ def make_app(settings: WebSettings, token: str) -> FastAPI:
     app.state.shunter = state
     app.add_middleware(Gate, access=state.access, settings=settings)
     app.add_exception_handler(ShunterError, _refused)
-    for module in (entry, runs, trying, policies, cluster, api):
+    for module in (entry, runs, trying, policies, cluster, operator, api):
         app.include_router(module.router)
     app.openapi()  # describes every address now, and not while other threads compile
     package = files("shunter")

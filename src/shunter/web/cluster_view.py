@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeVar
 
-from shunter.errors import LiveError
+from shunter import registry
+from shunter.errors import LiveError, ShunterError
 from shunter.live import answers, audit
 from shunter.live.answers import counted, described
 from shunter.live.forecast import Outlook
-from shunter.live.journal import GUARD, Journal
+from shunter.live.journal import GUARD, Journal, WaitsEntry
+from shunter.live.running import policy_of
 from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.standing import places
 from shunter.live.why import why
 from shunter.slurm import questions
 from shunter.web.settings import LiveSources
@@ -24,6 +27,7 @@ FRESH_S = 10.0  # a look at the cluster is used for this long
 LATE = 3  # intervals without a sign of life after which a controller counts as silent
 MOST_FORECASTS = 25  # jobs of a list whose starts are forecast at once
 MOST_ENTRIES = 200  # of the audit
+DAY_S = 86_400.0
 T = TypeVar("T")
 
 
@@ -36,6 +40,7 @@ class QueueFilter:
     text: str = ""  # a part of the job's id or name
     page: int = 0
     when: bool = False  # whether starts are forecast
+    policy: str = ""  # whose order is shown beside the manager's; "": the controller's
 
     def keeps(self, job: LiveJob) -> bool:
         """Whether a job is shown."""
@@ -55,6 +60,7 @@ class QueuedJob:
     about: str
     reason: str
     changed: str  # what the controller did to it last, and why
+    policy_place: int | None = None  # in the policy's order; None: not known, or left to the manager
     p50_s: float | None = None  # seconds since 1970; None: no forecast was asked for, or none can be made
     p90_s: float | None = None
 
@@ -68,6 +74,20 @@ class ControllerState:
     handed_back: str = ""
     guard: str = ""
     silent: bool = False
+    policy: str = ""
+
+
+@dataclass(frozen=True)
+class PolicyOrder:
+    """The places of waiting jobs in a policy's order; or why there are none."""
+
+    policy: str = ""
+    places: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
+
+    def of(self, job: LiveJob) -> int | None:
+        """The place of a job; None: the policy leaves it to the manager."""
+        return self.places.get(job.id) or self.places.get(job.whole)
 
 
 class ClusterView:
@@ -77,6 +97,8 @@ class ClusterView:
         self.sources = sources
         self._lock = Lock()
         self._kept: tuple[float, Outlook | None] = (0.0, None)
+        self._ordering = Lock()
+        self._orders: tuple[Snapshot | None, dict[str, PolicyOrder]] = (None, {})
 
     def _fresh(self, make: Callable[[], Outlook]) -> Outlook:
         """The last look, or a new one: of Slurm after some seconds, of a file when that has changed."""
@@ -102,6 +124,7 @@ class ClusterView:
         waiting = outlook.line.waiting()
         if waiting:
             outlook.of(waiting[0])
+        self.order()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -119,13 +142,28 @@ class ClusterView:
         meaning = outlook.snapshot.words.meaning
         part = ordered[begin : begin + most]
         starts = self._starts(outlook, [job for _, job in part]) if wanted.when else {}
+        places = self.order(wanted.policy)
         shown = [
             QueuedJob(
-                job, place, described(job), meaning(job).words, changed.get(job.handle, ""), *starts.get(job.id, ())
+                job, place, described(job), meaning(job).words, changed.get(job.handle, ""), places.of(job),
+                *starts.get(job.id, ()),
             )
             for place, job in part
-        ]
+        ]  # fmt: skip
         return shown, len(ordered)
+
+    def order(self, policy: str = "") -> PolicyOrder:
+        """The order of this policy, or of the controller's; found once for each look at the cluster."""
+        moment, text = self.snapshot, policy or self.policy()
+        if not text:
+            return PolicyOrder()
+        with self._ordering:
+            if self._orders[0] is not moment:
+                self._orders = (moment, {})
+            known = self._orders[1]
+            if text not in known:
+                known[text] = _ordered(text, moment)
+            return known[text]
 
     @staticmethod
     def _starts(outlook: Outlook, jobs: list[LiveJob]) -> dict[str, tuple[float | None, float | None]]:
@@ -207,18 +245,33 @@ class ClusterView:
 
     def controller(self) -> ControllerState:
         """Whether a controller runs, and what its guard says."""
+        if self.sources.journal is not None and not self.sources.journal.is_file():
+            return ControllerState(True, "There is no journal yet; a controller that acts makes it.", silent=True)
         return self._journal(_controller, ControllerState(False))
+
+    def policy(self) -> str:
+        """The controller's policy; "": not known."""
+        return self._journal(policy_of, "")
+
+    def waits(self) -> list[WaitsEntry]:
+        """How long jobs waited against the guard's shadow, over the last day."""
+        return self._journal(lambda book: book.waits(time.time() - DAY_S), [])
 
     def _changed(self) -> dict[str, str]:
         return {entry.job: f"{entry.kind} {entry.change}: {entry.why}" for entry in self.audit()[::-1] if entry.job}
 
     def _journal(self, read: Callable[[Journal], T], otherwise: T) -> T:
-        if self.sources.journal is None:
+        if self.sources.journal is None or not self.sources.journal.is_file():
             return otherwise
-        if not self.sources.journal.is_file():
-            raise LiveError("there is no such journal; name the one that 'shunter slurm run' writes with --journal")
         with closing(Journal.reading(self.sources.journal)) as book:
             return read(book)
+
+
+def _ordered(text: str, moment: Snapshot) -> PolicyOrder:
+    try:
+        return PolicyOrder(text, places(registry.policy(text), moment))
+    except ShunterError as error:
+        return PolicyOrder(text, problem=str(error))
 
 
 def _controller(book: Journal) -> ControllerState:
@@ -230,4 +283,4 @@ def _controller(book: Journal) -> ControllerState:
     _, at, interval = life
     silent = time.time() - at > LATE * interval
     words = f"{'Last' if silent else 'It runs; last'} sign of life at {audit.moment(at)}, due every {interval:g} s."
-    return ControllerState(True, words, book.handed_back(), guard, silent)
+    return ControllerState(True, words, book.handed_back(), guard, silent, policy_of(book))

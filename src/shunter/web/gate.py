@@ -18,6 +18,8 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 ENTER = "/enter"
 STATIC = "/static/"
+OPERATOR = "/cluster/operator"
+OPERATOR_ENTER = f"{OPERATOR}/enter"
 UPLOAD = "/what-if/traces"
 FORM_TOKEN = "X-Form-Token"
 MOST_BODY = MIB  # bytes of a form
@@ -78,7 +80,17 @@ class Gate:
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > most:
             return _answer(413, f"more than {most // MIB} MiB; send less")
-        return None if path == ENTER or path.startswith(STATIC) else self._unauthorised(method, headers)
+        if path == ENTER or path.startswith(STATIC):
+            return None
+        return self._unauthorised(method, headers) or self._no_operator(path, headers)
+
+    def _no_operator(self, path: str, headers: Headers) -> Response | None:
+        """The answer to a request for operators alone that comes from no operator; None: it may pass."""
+        if not path.startswith(f"{OPERATOR}/") or path == OPERATOR_ENTER:
+            return None
+        if self.access.admits_operator(headers.get("cookie", "")):
+            return None
+        return _answer(403, "this is for operators; enter their token first")
 
     def _unauthorised(self, method: str, headers: Headers) -> Response | None:
         """The answer to a request that does not prove its right; None: it does."""

@@ -24,6 +24,7 @@ class Address:
     url: str
     token: str
     token_file: Path
+    operator_token_file: Path | None = None
 
     @property
     def entrance(self) -> str:
@@ -31,16 +32,22 @@ class Address:
         return f"{self.url}/enter#token={self.token}"
 
 
-def serve(settings: WebSettings, token_file: Path | None, ready: Callable[[Address], None]) -> None:
+def serve(
+    settings: WebSettings,
+    token_file: Path | None,
+    ready: Callable[[Address], None],
+    operator_token_file: Path | None = None,
+) -> None:
     """Serve until stopped; ``ready`` gets the address once the port is open."""
     file = token_file or access.usual_file()
     token = access.token_in(file)
+    operator_token = access.token_in(operator_token_file) if operator_token_file is not None else ""
     with open_port(settings) as port:
         settings = replace(settings, port=port.getsockname()[1])
-        app = make_app(settings, token)
+        app = make_app(settings, token, operator_token)
         _prepare(app.state.shunter)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        ready(Address(f"http://{host}:{settings.port}", token, file))
+        ready(Address(f"http://{host}:{settings.port}", token, file, operator_token_file))
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, ws="none",
             timeout_graceful_shutdown=3,

@@ -7,11 +7,15 @@ from typing import Any, cast
 
 from fastapi import Request
 
+from shunter.slurm.client import Client
+from shunter.slurm.manager import SlurmManager
+from shunter.slurm.watcher import OutputFormat
 from shunter.web.access import Access
 from shunter.web.changes import Changes
 from shunter.web.cluster_view import ClusterView
 from shunter.web.folder import RunsFolder
 from shunter.web.listing import Listing
+from shunter.web.operating import OperatorDesk
 from shunter.web.settings import WebSettings
 from shunter.web.tasks import Tasks
 
@@ -27,13 +31,15 @@ class SharedState:
     changes: Changes
     tasks: Tasks
     cluster: ClusterView
+    operator: OperatorDesk
 
     @classmethod
-    def of(cls, settings: WebSettings, token: str) -> SharedState:
+    def of(cls, settings: WebSettings, token: str, operator_token: str = "") -> SharedState:
         """The state of a page that begins."""
-        folder = RunsFolder.of(settings.folder)
-        access = Access(token, settings.port)
-        return cls(settings, access, folder, Listing(folder), Changes(folder), Tasks(), ClusterView(settings.live))
+        folder, live = RunsFolder.of(settings.folder), settings.live
+        access = Access(token, settings.port, operator_token)
+        desk = OperatorDesk(live, lambda: SlurmManager(Client(), OutputFormat.TEXT))
+        return cls(settings, access, folder, Listing(folder), Changes(folder), Tasks(), ClusterView(live), desk)
 
     def page(self, part: str, title: str, **more: Any) -> dict[str, Any]:
         """The values of every whole page."""

@@ -129,7 +129,8 @@ def jobs(state: WithState, user: str = "", partition: str = "", page: int = 0) -
     listed = [
         {
             "job_id": one.job.id, "user": one.job.user, "partition": one.job.partition, "gpus": one.job.gpus,
-            "limit_s": one.job.limit / 1000, "priority": one.job.priority, "place": one.place, "reason": one.reason,
+            "limit_s": one.job.limit / 1000, "priority": one.job.priority, "place": one.place,
+            "policy_place": one.policy_place, "reason": one.reason,
         }
         for one in found
     ]  # fmt: skip

@@ -7,12 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
+from shunter import registry
 from shunter.errors import RunError
 from shunter.live.answers import WITHIN_H
 from shunter.live.answers import moment as clock
 from shunter.live.audit import moment
-from shunter.report.html.page import embed
+from shunter.live.journal import WaitsEntry
+from shunter.report.html.charts import Axis, lines
+from shunter.report.html.page import embed, figure
 from shunter.slurm.questions import Wish
+from shunter.web.choices import checked_policy
 from shunter.web.cluster_view import QueueFilter
 from shunter.web.forms import Sent, asked
 from shunter.web.state import SharedState, state_of
@@ -36,11 +40,13 @@ def _queue(state: SharedState, form: Sent, user: str = "") -> dict[str, Any]:
     page = form.one("page", "0")
     if not page.isdecimal() or len(page) > 6:
         raise RunError("there is no such part of the list")
-    wanted = QueueFilter(
-        form.one("user", user), form.one("partition"), form.one("text"), int(page), bool(form.one("when"))
-    )
+    named = form.one("policy").strip()
+    policy = checked_policy(named) if named else ""
+    texts = (form.one("user", user), form.one("partition"), form.one("text"))
+    wanted = QueueFilter(*texts, int(page), bool(form.one("when")), policy)
     jobs, count = state.cluster.queue(wanted, SHOWN)
-    return {"jobs": jobs, "count": count, "wanted": wanted, "shown": SHOWN, **_words()}
+    shown = {"jobs": jobs, "count": count, "wanted": wanted, "shown": SHOWN, "order": state.cluster.order(policy)}
+    return {**shown, **_words()}
 
 
 def _live(state: SharedState) -> dict[str, Any]:
@@ -51,7 +57,21 @@ def _live(state: SharedState) -> dict[str, Any]:
 
 
 def _controller(state: SharedState) -> dict[str, Any]:
-    return {"controller": state.cluster.controller(), "entries": state.cluster.audit()[:ENTRIES], "moment": moment}
+    shown = {"controller": state.cluster.controller(), "entries": state.cluster.audit()[:ENTRIES], "moment": moment}
+    return {**shown, "waits": _waits(state.cluster.waits())}
+
+
+def _waits(found: list[WaitsEntry]) -> dict[str, Any]:
+    """The last comparison of waits with the shadow, and all of a day as a chart; empty: there is none."""
+    if not found:
+        return {}
+    begin = found[0].at
+    series = {"with the controller": [one.real_s for one in found], "without it": [one.shadow_s for one in found]}
+    chart = lines(
+        [one.at - begin for one in found], series, Axis("time", "elapsed", origin=begin), Axis("mean wait", "duration")
+    )
+    finding = "Each point is the mean over the jobs since the guard's window began, a day at the most."
+    return {"last": found[-1], "chart": html([figure("Mean wait", finding, chart)]) if len(found) > 1 else ""}
 
 
 @router.get("/cluster")
@@ -60,7 +80,12 @@ def cluster(request: Request, state: WithState, form: WithQuestion) -> Response:
     if not state.settings.live.shows_queue:
         return answer("no_cluster.html", state.page("cluster", "Cluster", **_controller(state)))
     user = user_of(request, state)
-    choices = {"users": state.cluster.users(), "partitions": state.cluster.partitions(), "me": user}
+    choices = {
+        "names": registry.names(),
+        "users": state.cluster.users(),
+        "partitions": state.cluster.partitions(),
+        "me": user,
+    }
     values = {**choices, **_live(state), **_controller(state), **_queue(state, form, user)}
     return answer("cluster.html", state.page("cluster", "Cluster", **values))
 

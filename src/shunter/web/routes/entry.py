@@ -33,5 +33,9 @@ def check(
     """Set the cookie if the token is right."""
     if not state.access.is_token(form.one("token").strip()):
         return answer("enter.html", {"problem": "This is not the token."}, 403)
-    secure = request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
-    return RedirectResponse("/runs", 303, {"Set-Cookie": state.access.set_cookie(secure)})
+    return RedirectResponse("/runs", 303, {"Set-Cookie": state.access.set_cookie(is_secure(request))})
+
+
+def is_secure(request: Request) -> bool:
+    """Whether the browser sends its requests encrypted."""
+    return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"

@@ -61,6 +61,7 @@
     if ("copy" in button.dataset) copied(button);
     if ("rename" in button.dataset) renameForm(button);
     if (button.dataset.remove) document.querySelector(button.dataset.remove).remove();
+    if (button.dataset.empty) document.querySelector(button.dataset.empty).replaceChildren();
     if (button.dataset.fill) {
       const field = button.form.elements[button.dataset.fill];
       field.value = button.dataset.value;
