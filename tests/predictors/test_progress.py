@@ -13,7 +13,7 @@ from shunter.predictors.progress.curves import BINS, LossCurve, StopRule
 from shunter.predictors.progress.extrapolating import (
     METHODS,
     Linear,
-    Nothing,
+    NoPrediction,
     Optimus,
     PowerLaw,
     expected_end,
@@ -71,7 +71,7 @@ def test_the_curve_of_optimus_finds_its_own_end():
 
 def test_no_prediction_is_the_declared_run_whatever_the_losses():
     for losses in (np.ones(30), np.linspace(1, 5, 30), np.linspace(5, 1, 30)):
-        assert expected_end(Nothing(), losses, StopRule()) == BINS
+        assert expected_end(NoPrediction(), losses, StopRule()) == BINS
 
 
 def test_a_line_goes_on_to_zero():

@@ -50,7 +50,7 @@ class Method(Protocol):
 
 
 @dataclass(frozen=True)
-class Nothing:
+class NoPrediction:
     """No prediction: the run takes all its declared iterations."""
 
     name: str = "none"
@@ -138,7 +138,7 @@ def joined(seen: F64, curve: F64) -> F64:
     return np.concatenate((seen, np.maximum(curve[len(seen) :], 0.0)))
 
 
-METHODS: dict[str, Method] = {each.name: each for each in (Nothing(), Linear(), Optimus(), PowerLaw())}
+METHODS: dict[str, Method] = {each.name: each for each in (NoPrediction(), Linear(), Optimus(), PowerLaw())}
 
 
 def method(name: str) -> Method:

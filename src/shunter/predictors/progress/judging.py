@@ -20,7 +20,7 @@ EVERY = 5  # bins between two questions about a curve
 OnProgress = Callable[[int, int], None]
 
 
-class Question(NamedTuple):
+class CurveQuestion(NamedTuple):
     """The first bins of a curve, and after how many the run had converged."""
 
     curve: int
@@ -29,24 +29,24 @@ class Question(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class CurveTask:
     """Curves as binned losses, and the questions about them."""
 
     curves: list[F64]
     families: list[str]
-    questions: list[Question]
+    questions: list[CurveQuestion]
     rule: StopRule
 
 
-def task(curves: Sequence[LossCurve], rule: StopRule) -> Task:
+def task(curves: Sequence[LossCurve], rule: StopRule) -> CurveTask:
     """Questions at every twentieth of a run, from a fifth of it until it has converged."""
     usable = [curve for curve in curves if len(curve.loss) >= FEWEST]
     binned = [curve.binned(curve.iteration[-1]) for curve in usable]
     ends = [rule.end(losses) for losses in binned]
-    questions = [Question(at, seen, end) for at, end in enumerate(ends) for seen in range(BEGIN, end, EVERY)]
+    questions = [CurveQuestion(at, seen, end) for at, end in enumerate(ends) for seen in range(BEGIN, end, EVERY)]
     if not questions:
         raise ModelError(f"no loss curve has {FEWEST} measurements and goes on after a fifth of its run; add some")
-    return Task(binned, [curve.family for curve in usable], questions, rule)
+    return CurveTask(binned, [curve.family for curve in usable], questions, rule)
 
 
 def names_of(wanted: Sequence[str] | None) -> list[str]:
@@ -77,7 +77,7 @@ def judge(curves: Sequence[LossCurve], wanted: Sequence[str] | None, on_progress
     }
 
 
-def _curve_folds(asked: Task, split: str) -> list[tuple[Any, Any]]:
+def _curve_folds(asked: CurveTask, split: str) -> list[tuple[Any, Any]]:
     """For every fold the questions to judge on, and the curves to learn from; a curve is never on both sides."""
     of = np.array([question.curve for question in asked.questions])
     families = sorted(set(asked.families))
@@ -92,7 +92,7 @@ def _curve_folds(asked: Task, split: str) -> list[tuple[Any, Any]]:
     return found
 
 
-def _errors(asked: Task, name: str, split: str) -> F64:
+def _errors(asked: CurveTask, name: str, split: str) -> F64:
     """Expected minus actual end of every question, as a share of the declared run."""
     errors = np.zeros(len(asked.questions))
     for rows, learned in _curve_folds(asked, split):
@@ -103,7 +103,7 @@ def _errors(asked: Task, name: str, split: str) -> F64:
     return errors
 
 
-def _scores(asked: Task, name: str, split: str, errors: F64) -> dict[str, Any]:
+def _scores(asked: CurveTask, name: str, split: str, errors: F64) -> dict[str, Any]:
     """The errors of a method, and whether its 90 % interval holds when its width comes from other curves."""
     of, seen, end = (np.array(column) for column in zip(*asked.questions, strict=True))
     left, end = 1 - seen / BINS, end / BINS
