@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -38,6 +38,10 @@ shunter predict eval jobs.csv --model gbm --model ebm
 shunter predict eval jobs.csv --model gbm:objective=l2 --train-until 2018-11-01 --refit never
 
 shunter predict eval jobs.csv --at start --json
+
+shunter predict eval losses/ --what progress   # a folder of CSV files with iteration and loss
+
+shunter predict eval times.csv --what iteration-time --model forest --model scaled
 """
 
 SUBMISSIONS_EXAMPLES = """Examples:
@@ -64,10 +68,18 @@ shunter predict explain ours.model --report ours.html   # shapes as charts
 """
 DEFAULT_MODELS = ("gbm", "ebm", "blend")
 REFITS = ("weekly", "drift", "never")
+WHAT = ("run-time", "iteration-time", "progress", "peaks")
+EvalArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TRACE", help="A trace file; with --what a table of measurements, or a folder of them.")
+]
 
 
 def _model_names(incomplete: str) -> list[str]:
     return [name for name in ("history", "gbm", "ebm", "blend") if name.startswith(incomplete)]
+
+
+def _what_names(incomplete: str) -> list[str]:
+    return [name for name in WHAT if name.startswith(incomplete)]
 
 
 def _when_names(incomplete: str) -> list[str]:
@@ -88,7 +100,15 @@ def predict() -> None:
 
 @app.command("eval", epilog=EVAL_EXAMPLES)
 def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
-    trace: TraceArgument,
+    ctx: typer.Context,
+    trace: EvalArgument,
+    what: Annotated[
+        str,
+        typer.Option(
+            "--what", metavar="|".join(WHAT), autocompletion=_what_names,
+            help="What is estimated; all but run-time are judged by random rows and by model.",
+        ),
+    ] = "run-time",
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,7 +144,15 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     models are fitted again as time goes on. Baselines: the requested time (limit), the mean of all, the median of the
     last 100 with as many GPUs (gpus_median), the mean of the user's last two (user2), of the last two with equal user,
     GPUs and limit (request2), and rolling means (history).
+
+    With --what, TRACE is a table of measurements, or a folder of them: of iteration times, losses or peaks.
     """
+    if what != "run-time":
+        from shunter.cli.predict_measured import judged, refuse_others
+
+        refuse_others(ctx, what)
+        judged(what, Path(trace), model, columns, json)
+        return
     format = with_columns(format, columns)  # noqa: A001
     from shunter.predictors import evaluating
     from shunter.predictors.models import model as model_of

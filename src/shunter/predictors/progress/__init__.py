@@ -1,0 +1,1 @@
+"""How many iterations a training still needs, from its losses so far."""
