@@ -32,6 +32,8 @@ def test_a_model_is_trained_judged_and_used(tmp_path):
     assert (found["windows"], found["window"]) == (6, 32)
     beside = ["saf:backfill=easy", "scored:model=saf,visible=20"]
     assert [row["policy"] for row in found["rows"]] == ["model", *beside]
+    other = shunter("learn", "eval", out, *JOBS, "--windows", 6, "-p", "fifo:backfill=conservative")
+    assert "policy fifo:backfill=conservative: episodes have no stops" in other.stderr.replace("\n", " ")
     shown = shunter("learn", "eval", out, *JOBS, "--windows", 6).stdout
     assert "6 windows of 32 jobs that the model has not seen" in shown
     short = shunter("learn", "eval", out, "synthetic:jobs=60,gpus=32", *JOBS[1:], "--windows", 6)
@@ -53,6 +55,7 @@ def test_a_model_is_trained_judged_and_used(tmp_path):
         (("learn", *JOBS, "--jobs", 32, "--resume", "--out", "o.json"), "there is no such checkpoint"),
         (("learn", *JOBS, "--jobs", 32, "--estimate", "limit", "--out", "o.json"), "estimate=limit needs a 'limit'"),
         (("learn", *JOBS, "--jobs", 32, "--filter", "5", "--out", "o.json"), "--filter must be LOW..HIGH"),
+        (("learn", *JOBS, "--jobs", 32, "--base", "las", "--out", "o.json"), "policy las: episodes have no stops"),
         (("learn", "eval", "nothing.json", *JOBS), "nothing.json: there is no such file"),
     ],
 )
@@ -62,3 +65,10 @@ def test_a_mistake_is_one_message_and_exit_code_2(arguments, says, tmp_path, mon
     assert result.exit_code == 2
     assert says in result.stderr.replace("\n", " ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_help_has_the_commands_and_the_options_of_training():
+    shown = shunter("learn", "--help").stdout
+    assert "Judge a model" in shown
+    assert "--patience" in shown
+    assert "--policy" not in shown  # an option of eval

@@ -223,3 +223,14 @@ def test_judging_is_on_the_last_fifth_beside_the_reference(ground):
     assert judged(neutral, ground, 6)["rows"][0]["objectives"]["wait"]["share"] == 0
     with pytest.raises(ModelError, match="--windows must be at least 5"):
         judged(model, ground, 2)
+
+
+def test_the_start_is_a_candidate_so_what_is_kept_is_never_worse(ground):
+    trainer = Trainer(small(ground, "search"))
+    began = trainer.best.copy()
+    assert trainer.start == 0  # the search begins as the reference
+    trainer.change = lambda numbers: 0.5  # whatever it learns is worse
+    while not trainer.over:
+        trainer.round()
+    np.testing.assert_array_equal(trainer.best, began)
+    assert trainer.model().scores == {"change_on_checked_windows": 0, "change_at_the_start": 0}

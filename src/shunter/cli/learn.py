@@ -53,8 +53,14 @@ class DefaultTrain(TyperGroup):
             args = ["train", *args]
         return super().parse_args(ctx, args)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The commands, and after them the options of training: ``learn TRACE`` takes these."""
+        super().format_help(ctx, formatter)
+        train = self.commands["train"]
+        train.format_help(type(ctx)(train, info_name="train", parent=ctx), formatter)
 
-app = typer.Typer(cls=DefaultTrain, no_args_is_help=True, epilog=EXAMPLES, help="Learn an order from a trace.")
+
+app = typer.Typer(cls=DefaultTrain, no_args_is_help=True, help="Learn an order from a trace.")
 
 JobsOption: TypeAlias = Annotated[int, typer.Option("--jobs", min=8, metavar="N", help="Jobs of a window.")]
 EstimateOption: TypeAlias = Annotated[
@@ -70,7 +76,10 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     cluster: ClusterOption = None,
     agent: Annotated[
-        str, typer.Option("--agent", metavar="A", help="rltune, rltune-artifact, rlscheduler, inspector or search.")
+        str,
+        typer.Option(
+            "--agent", metavar="A", help="rltune, rltune-artifact, rltune-naive, rlscheduler, inspector or search."
+        ),
     ] = "search",
     objective: Annotated[str, typer.Option("--objective", metavar="O", help="wait, bsld, jct or p99.")] = "wait",
     base: Annotated[

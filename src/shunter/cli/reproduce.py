@@ -65,6 +65,14 @@ shunter reproduce slurm --quick   # a look: 64 jobs, Slurm and one policy
 
 shunter reproduce slurm -p f1:backfill=easy -p fifo --jobs 128 --out f1
 """
+RLTUNE_EXAMPLES = """Examples:
+
+shunter reproduce rltune   # all of it, as published: some hours of CPU, into the folder rltune-reproduced
+
+shunter reproduce rltune --quick   # a look: Philly and Lublin, one short training of each agent
+
+shunter reproduce rltune --data philly --epochs 20 --episodes 32 --out philly
+"""
 QUICK_REPEATS, QUICK_RACKS = 2, (4, 8)
 KEPT = (
     "The folder has a page for a browser, which puts what is printed and ours side by side (page.html), all numbers for"
@@ -180,6 +188,62 @@ def lucid(  # noqa: PLR0913, PLR0917  one argument per option
 
     kept = _kept("lucid", out, force, json)
     found = _run(EXPERIMENT, data or (), repeat, quick, seed, workers, dask)
+    _finish(found, page.page, view.view, kept)
+
+
+@app.command("rltune", epilog=KEPT + RLTUNE_EXAMPLES)
+def rltune(  # noqa: PLR0913, PLR0917  one argument per option
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="D", help="philly, helios, pai, aaic, lublin; repeatable; default: all."),
+    ] = None,
+    windows: Annotated[
+        int | None, typer.Option("--windows", metavar="N", help="Windows to judge on; default: 12.")
+    ] = None,
+    repeat: RepeatOption = None,
+    trainings: Annotated[
+        int | None, typer.Option("--trainings", min=1, metavar="N", help="Trainings of each agent; default: 3.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", min=1, metavar="N", help="Epochs of a training; default: 100.")
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option("--episodes", min=4, metavar="N", help="Windows of an epoch; default: 100.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Quick version: philly and lublin, one training of 3 short epochs each.")
+    ] = False,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    workers: WorkersOption = None,
+    dask: DaskOption = "",
+) -> None:  # fmt: skip
+    """Run RLTune's tables again, with RLScheduler and SchedInspector, beside orders with the same information.
+
+    Agents are trained with true run times and with estimates, and judged on windows that they have not seen.
+    """
+    from shunter.reproduce.board import check_data
+    from shunter.reproduce.rltune import design, page, study, view
+
+    kept = _kept("rltune", out, force, json)
+    usual = design.QUICK_PART if quick else design.RLTunePart()
+    part = design.RLTunePart(
+        check_data(data or usual.data, design.DATA),
+        windows or usual.windows,
+        repeat or usual.draws,
+        trainings or usual.trainings,
+        epochs or usual.epochs,
+        episodes or usual.episodes,
+        seed,
+    )
+    study.check(part)
+    with progress("training", "trainings") as on_training:
+        prepared = study.prepare(part, workers, on_training, dask)
+    _say_stand_in(prepared.grounds.stands_in)
+    with progress("judging", "tables") as on_judging:
+        found = study.run(prepared, on_judging)
     _finish(found, page.page, view.view, kept)
 
 

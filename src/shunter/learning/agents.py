@@ -78,7 +78,7 @@ def agent_for(name: str, ground: LearningGround) -> Agent:
     return agents[name]
 
 
-AGENTS = ("rltune", "rltune-artifact", "rlscheduler", "inspector", "search")
+AGENTS = ("rltune", "rltune-artifact", "rltune-naive", "rlscheduler", "inspector", "search")
 
 
 def _agents(ground: LearningGround) -> tuple[Agent, ...]:
@@ -89,6 +89,7 @@ def _agents(ground: LearningGround) -> tuple[Agent, ...]:
     area = Input(feature="area", log=True, scale=1 / np.log1p(longest * gpus), high=1.0)
     return (
         *_rltune(longest, wait, area),
+        Agent("rltune-naive", "RLTune's ablation: wait, estimate and size as the trace has them", (wait, run, size)),
         Agent("rlscheduler", "RLScheduler: what a job asks for and whether it fits", (wait, run, size, fits),
               relative=False),
         Agent(

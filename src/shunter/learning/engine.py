@@ -193,7 +193,10 @@ class EpisodeEngine:
         waits = np.zeros((len(firsts), self.ground.length))
         stuck = e.run_all(self.episode, self._decide, self.tools, self.plan, np.asarray(firsts, np.int64), waits)
         if stuck:
-            raise PolicyError(f"{stuck} of {len(firsts)} windows did not end: a job can never fit; try --drop-unfit")
+            raise PolicyError(
+                f"policy {type(self.policy).__name__.lower()}: {stuck} of {len(firsts)} windows did not end: a job can"
+                " never fit; try --drop-unfit"
+            )
         return waits
 
     def play(self, firsts: I64, seeds: I64, record: e.Record, greedy: bool = False) -> tuple[F64, I64]:

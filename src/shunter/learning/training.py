@@ -105,8 +105,10 @@ def order(text: str) -> Ordering:
     """A policy that orders a queue, with EASY backfilling unless it says otherwise."""
     found = registry.policy(text)
     if not isinstance(found, Ordering):
+        raise ModelError(f"policy {text}: does not order a queue, which episodes need; use saf, sjf, fifo, wfp3 ...")
+    if found.backfill == "conservative" or found.preemptive:
         raise ModelError(
-            f"'{text}' does not order a queue, so nothing can be learned on it; use saf, sjf, fifo, wfp3 ..."
+            f"policy {text}: episodes have no stops, and backfill=none or backfill=easy; use such an order"
         )
     return found
 
@@ -200,7 +202,8 @@ class Trainer:
         self._scale = max(float(self._scores(self.players.base_waits(self._checks), self._checks).mean()), 1e-9)
         self._method: Any = _Search(self) if not self.agent.widths else _Gradient(self)
         self.curve: list[Round] = []
-        self.best, self._best_share = self._method.numbers, float("inf")
+        self.best: F64 = self._method.numbers.copy()  # the start is a candidate: what is kept is never worse
+        self.start = self._best_share = self.change(self.best)
 
     # -- rounds
 
@@ -278,7 +281,7 @@ class Trainer:
             visible=task.visible,
         )
         asks = "skip" if self.agent.mode == e.INSPECT else "order"
-        scored = {"change_on_checked_windows": self._best_share} if np.isfinite(self._best_share) else {}
+        scored = {"change_on_checked_windows": self._best_share, "change_at_the_start": self.start}
         return with_numbers(self.form, self.best).model_copy(
             update={"training": training, "asks": asks, "scores": scored}
         )

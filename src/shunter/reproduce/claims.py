@@ -18,6 +18,14 @@ from shunter.reproduce.writing import record
 
 Place: TypeAlias = Literal["below", "inside", "above", "not clear"]
 
+MEASURES = {
+    "jct_mean_s": "mean JCT",
+    "wait_mean_s": "mean queueing delay",
+    "jct": "mean JCT",
+    "wait": "mean wait",
+    "bsld": "mean bounded slowdown",
+    "utilization": "GPUs in use",
+}
 TOLERANCE = 1.1  # a factor of up to 1.1 away from what is printed counts as the same size
 RULE = (
     "Size: yes where the whole 95 % interval lies within the printed range, widened by a factor of"
@@ -41,7 +49,7 @@ class Claim:
     @property
     def text(self) -> str:
         """What is compared, in words."""
-        measure = {"jct_mean_s": "mean JCT", "wait_mean_s": "mean queueing delay"}[self.measure]
+        measure = MEASURES[self.measure]
         return f"{measure}{f' in {self.what}' if self.what else ''}, {self.base.label} over {self.better.label}"
 
     @property

@@ -18,22 +18,24 @@ HEADINGS = {"wait": "wait\nmean", "bsld": "slowdown\nmean", "jct": "JCT\nmean", 
 def learning_view(found: Mapping[str, Any]) -> RenderableType:
     """What training did: the learning curve, and the best model (see ``cli/learn.py``)."""
     changes = [row["change"] for row in found["curve"]]
-    best = min(changes, default=0.0)
+    scored = found["model"]["scores"]
     ended = "stopped early" if found["stopped_early"] else "done"
     return Group(
         Text(f" {found['agent']} for the {found['objective']}: {len(changes)} rounds, {ended}."),
         *curve(changes),
-        Text(_verdict(best, found["reference"])),
+        Text(_verdict(scored["change_on_checked_windows"], scored["change_at_the_start"], found["reference"])),
         Text(" Chosen on these windows, so judge it on others: shunter learn eval.", style="dim"),
     )
 
 
-def _verdict(best: float, reference: str) -> str:
+def _verdict(best: float, start: float, reference: str) -> str:
     """What the best model is worth on the windows by which it was chosen."""
+    which = "the untrained one, which is kept" if best == start else "after training"
     if best < 0:
-        return f" Best on the windows that were checked: {best:+.1%} against {reference}."
+        return f" Best on the windows that were checked: {best:+.1%} against {reference} ({which})."
     return (
-        f" No model was better than {reference} on the windows that were checked; the best: {best:+.1%}. Don't use it."
+        f" No model was better than {reference} on the windows that were checked; the best: {best:+.1%} ({which})."
+        " Don't use it."
     )
 
 
@@ -50,18 +52,23 @@ def curve(changes: list[float]) -> list[Text]:
 
 
 def judging_view(found: Mapping[str, Any]) -> RenderableType:
-    """Every objective of a model and of other policies, with intervals."""
+    """Every objective of a model and of other policies, with the change against the reference below each number."""
     made = table("policy", *HEADINGS.values())
     for row in found["rows"]:
-        cells = [Text(_cell(name, row["objectives"][name])) for name in HEADINGS]
-        made.add_row(Text(row["policy"]), *cells)
+        cells = [_cell(name, row["objectives"][name]) for name in HEADINGS]
+        lines = max(cell.count("\n") for cell in cells)
+        made.add_row(
+            Text(row["policy"] + "\n" * lines), *(Text(cell + "\n" * (lines - cell.count("\n"))) for cell in cells)
+        )
     unseen = "that the model has not seen" if found["same_trace"] else "of another trace than it was trained on"
     head = f" {found['windows']} windows of {found['window']} jobs {unseen}; estimates: {found['estimate']}."
-    return Group(Text(head), made, Text(f" {found['verdict']}"))
+    below = f" Below a number: its change against {found['reference']} in percent, and the 95 % interval."
+    return Group(Text(head), made, Text(below, style="dim"), Text(f" {found['verdict']}"))
 
 
 def _cell(name: str, number: Mapping[str, Any]) -> str:
     value = f"{number['value']:.2f}" if name == "bsld" else duration(number["value"])
     if number["low"] is None or number["value"] == number["base"]:
         return value
-    return f"{value}\n{number['share']:+.1%} ({number['low']:+.1%} .. {number['high']:+.1%})"
+    share, low, high = (100 * number[part] for part in ("share", "low", "high"))
+    return f"{value}\n{share:+.0f} % ({low:+.0f} to {high:+.0f})"
