@@ -57,7 +57,7 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     ] = "generated",
     budget: Annotated[int, typer.Option("--budget", min=2, metavar="N", help="Evaluations of each search.")] = 40,
     search: Annotated[
-        str, typer.Option("--search", metavar="random|bluefin|tpe|cmaes", help="How settings are drawn.")
+        str, typer.Option("--search", metavar="random|bluefin|bluefin-one|tpe|cmaes", help="How settings are drawn.")
     ] = "random",
     objective: Annotated[
         str, typer.Option("--objective", metavar="jct|rho", help="Mean JCT, or the share of jobs with rho above 1.")
