@@ -69,12 +69,20 @@ def test_a_window_of_a_public_trace_has_a_past(data) -> None:
         ((0.9, 0.8, 0.99), "smaller"),
         ((2.0, 1.8, 2.2), "larger"),
         ((1.0, 0.9, 1.2), "not clear"),
+        ((1.0, 0.998, 1.002), "smaller"),
         ((1.2, math.nan, math.nan), "not clear"),
     ],
 )
 def test_a_printed_gain_is_reproduced_where_the_whole_interval_is_within_it(ours, verdict) -> None:
     claim = PrintedGain("tiresias", AUTOSCHED, SELFTUNE, 1.10, 1.36, "text")
     assert GainResult(claim, "venus", Estimate(*ours)).verdict == verdict
+
+
+def test_a_direction_has_no_tolerance() -> None:
+    claim = PrintedGain("tiresias", SELFTUNE, AUTOSCHED, 1.0, 1e3, "figure")
+    assert claim.printed == "above 1x"
+    found = [GainResult(claim, "pai", Estimate(*ours)).verdict for ours in ((0.99, 0.9, 1.01), (1.1, 1.01, 1.2))]
+    assert found == ["not clear", "yes"]
 
 
 @pytest.mark.parametrize("part", [{"data": ("mars",)}, {"policies": ("fifo",)}, {"days": 0.0}])

@@ -82,6 +82,7 @@ class AdaptingOptions:
     fixed_evaluations: int = 0  # 0: as many as an adapting run has
     seed: int = 0
     threads: int = 1
+    causal: bool = False  # a causal model rejects settings before they are run
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +142,7 @@ class AdaptingStudy:
             "over_selftune": _estimate(self.speedup(name, SELFTUNE)),
             "switches": [switch.as_dict(self.begin) for switch in run.switches],
             "evaluations": searched.evaluations if searched else run.evaluations,
+            "not_run": [reason for each in run.searches for reason in each.reasons],
             "search_s": searched.seconds if searched else float(np.sum(seconds)),
             "search_median_s": float(np.median(seconds)) if seconds else None,
             "digest": run.digest,
@@ -175,8 +177,9 @@ class Adapting:
         self.seed = options.seed + repeat  # of searches, and of what is generated
         self._draw = Draw(setup, options.seed, repeat)
         self.space = SettingSpace(
-            tuple(_spaces(options.policy)), options.budget, options.method, options.objective, options.threads
-        )
+            tuple(_spaces(options.policy)), options.budget, options.method, options.objective, options.threads,
+            options.causal,
+        )  # fmt: skip
         self.knowledge = SiteKnowledge(self._draw.trace, setup.history)
 
     def simulator(self) -> Simulator:
@@ -273,6 +276,10 @@ def _checked(options: AdaptingOptions) -> AdaptingOptions:
     duration_model(options.predictor)
     if options.generator != AUTO:
         rule_named(options.generator)
+    if options.causal and options.policy == ANY:
+        raise RunError(
+            "--causal is for one policy: its model has no layer for policies; leave it out, or name a policy"
+        )
     if options.method not in METHODS:
         raise RunError(f"there is no search '{options.method}'; {did_you_mean(options.method, METHODS)}")
     times = options.times

@@ -80,6 +80,9 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     fixed: Annotated[
         int, typer.Option("--fixed", min=0, metavar="N", help="Evaluations for fixed settings; 0: as many in total.")
     ] = 0,
+    causal: Annotated[
+        bool, typer.Option("--causal", help="Reject settings by a causal model before they are run.")
+    ] = False,
     threads: Annotated[
         int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
     ] = 1,
@@ -120,7 +123,9 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     if source not in SOURCES:
         raise RunError(f"there is no source '{source}'; {did_you_mean(source, SOURCES)}")
     times = SearchTimes(milliseconds("--every", every), milliseconds("--recheck", recheck, 0), gain)
-    options = AdaptingOptions(policy, budget, search, objective, times, generator, predictor, fixed, seed, threads)
+    options = AdaptingOptions(
+        policy, budget, search, objective, times, generator, predictor, fixed, seed, threads, causal
+    )
     setup = set_up(
         trace, cluster, [policy] if drop_unfit else (), format, on_bad_row or "fail", since=since or "",
         until=until or "", overhead=USUAL if overhead is None else overhead, load=load or "",

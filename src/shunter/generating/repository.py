@@ -9,7 +9,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -142,15 +142,15 @@ def with_past(history: Trace | None, more: Trace) -> Trace:
     if history is None or not len(history):
         return more
     new = more.select(~np.isin(more.job_id.astype(str), history.job_id.astype(str)))
-    columns = {name: np.concatenate([getattr(history, name), getattr(new, name)]) for name in Trace.columns()}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(history, name), getattr(new, name)]) for name in Trace.columns()
+    }
     if (history.after >= 0).any():
         columns["after"] = np.full(len(history) + len(new), -1)
     order = np.argsort(columns["submit"], kind="stable")
     ids = np.concatenate([history.job_id, new.job_id])[order]
-    return dataclasses.replace(
-        history, job_id=ids, **{name: values[order] for name, values in columns.items()},
-        users=more.users, vcs=more.vcs, gpu_types=more.gpu_types,
-    )  # fmt: skip
+    columns = {name: values[order] for name, values in columns.items()}
+    return dataclasses.replace(history, job_id=ids, users=more.users, vcs=more.vcs, gpu_types=more.gpu_types, **columns)
 
 
 def check_folder(folder: Path) -> Path:

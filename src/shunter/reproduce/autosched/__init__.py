@@ -1,1 +1,1 @@
-"""AutoSched (Gao et al., SoCC 2024): schedulers that configure themselves."""
+"""AutoSched (Gao et al., ICS 2024): schedulers that configure themselves."""

@@ -8,6 +8,8 @@ from shunter.adapting.study import AUTOSCHED, HINDSIGHT, LABELS, OPTIMAL, SELFTU
 
 TITLE = "AutoSched: An adaptive self-configured framework for scheduling deep learning training workloads"
 
+MOST = 100.0  # no printed gain is as large
+
 
 @dataclass(frozen=True)
 class PrintedGain:
@@ -27,13 +29,18 @@ class PrintedGain:
         return f"{self.policy}: {LABELS[self.name]} over {LABELS[self.base]}"
 
     @property
+    def direction(self) -> bool:
+        """It is only said which one is better."""
+        return self.low == 0 or self.high > MOST
+
+    @property
     def printed(self) -> str:
         """The printed numbers."""
         if self.low == self.high:
             return f"up to {self.high:.2f}x"
-        if self.high > 100:
-            return "above 1x"
-        return "below 1x" if self.low == 0 else f"{self.low:.2f} to {self.high:.2f}x"
+        if self.direction:
+            return "above 1x" if self.high > MOST else "below 1x"
+        return f"{self.low:.2f} to {self.high:.2f}x"
 
 
 GAINS = (

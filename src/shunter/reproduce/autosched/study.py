@@ -26,6 +26,7 @@ from shunter.setup import Setup
 if TYPE_CHECKING:
     import polars as pl
 
+TOLERANCE = 1.02  # a factor of up to this away from what is printed counts as the same size
 PARTS = 1000  # of one study, for progress
 
 
@@ -39,8 +40,8 @@ class GainResult:
 
     @property
     def verdict(self) -> str:
-        """Whether it is as printed, by the rule of ``claims``."""
-        found = place(self.ours, self.claim.low, self.claim.high)
+        """Whether it is as printed, by the rule of ``claims``; gains of a few percent leave little tolerance."""
+        found = place(self.ours, self.claim.low, self.claim.high, 1.0 if self.claim.direction else TOLERANCE)
         return {"inside": "yes", "below": "smaller", "above": "larger", "not clear": "not clear"}[found]
 
     @property
