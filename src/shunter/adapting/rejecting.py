@@ -35,9 +35,11 @@ class TriedSettings:
 
     def add(self, point: F64, middle: Sequence[float], reward: float) -> None:
         """One more; the oldest goes."""
-        for values, value in ((self.points, point), (self.middle, middle), (self.rewards, reward)):
-            values.append(value)  # type: ignore[attr-defined]
-            del values[:-MOST_RUNS]  # type: ignore[attr-defined]
+        self.points.append(point)
+        self.middle.append(middle)
+        self.rewards.append(reward)
+        for values in (self.points, self.middle, self.rewards):
+            del values[:-MOST_RUNS]
 
     def model(self, names: Sequence[str], between: Sequence[str]) -> CausalModel | None:
         """The model of these; None: there are too few."""
