@@ -187,9 +187,12 @@ class Adapting:
         return simulator_for(self._draw, policy_of(self.given))[0]
 
     def memory(self, text: str) -> Memory:
-        """What a policy begins with."""
-        policy = policy_of(text)
-        return taught(policy, self.setup, self._draw.trace) or policy.start(self.setup.cluster)
+        """What a policy begins with; a model is that of the policy as given, whatever the settings."""
+        return policy_of(text).start(self.setup.cluster, self._taught)
+
+    @cached_property
+    def _taught(self) -> Memory:
+        return taught(policy_of(self.given), self.setup, self._draw.trace)
 
     @cached_property
     def rule(self) -> ArrivalRule:
