@@ -34,7 +34,9 @@ VARIABLE = "SHUNTER_KERNELS"  # the environment variable that names another plac
 TRANSLATED = "translated"  # the folder for what only kernels call, in the folder of kernels
 OURS = re.compile(r"[0-9a-f]{16}")  # the name of a folder of kernels
 # Rooms above every kernel. Imports point downwards, so no kernel depends on them, and an edit there compiles nothing.
-WITHOUT_KERNELS = ("advice", "cli", "precompile.py", "reproduce", "slurm", "sweeps", "testing", "tuning")
+WITHOUT_KERNELS = (
+    "adapting", "advice", "cli", "generating", "precompile.py", "reproduce", "slurm", "sweeps", "testing", "tuning",
+)  # fmt: skip
 
 # `_nrt=False`: kernels own no memory, so numba need not count references to the arrays it passes around, which
 # otherwise costs more than the kernels do. A kernel that allocates does not compile; the arrays are made in Python.

@@ -176,6 +176,17 @@ def test_fixed_settings_are_no_worse_than_those_given_on_the_same_jobs() -> None
     assert found.evaluations == 15
 
 
+def test_a_causal_model_saves_evaluations_and_says_why() -> None:
+    jobs = some_jobs(120)
+    found = {}
+    for causal in (False, True):
+        scheduler = AdaptingScheduler(TrueHour(), space("tiresias", 12, causal=causal), SearchTimes(15 * MINUTE))
+        found[causal] = scheduler.run(Simulator(jobs, CLUSTER), "tiresias", None)
+    assert found[True].evaluations < found[False].evaluations == 12 * len(found[False].searches)
+    assert any(reason.startswith("rejected") for each in found[True].searches for reason in each.reasons)
+    assert not any(each.reasons for each in found[False].searches)
+
+
 def test_the_study_has_all_of_them_and_hindsight_is_no_worse_than_fixed() -> None:
     setup = set_up("synthetic:jobs=300,gpus=16,load=1.3", "2x8", since="+2")
     study = Adapting(setup, AdaptingOptions("tiresias", 3, times=SearchTimes(2 * HOUR), fixed_evaluations=12)).run()

@@ -16,6 +16,7 @@ from shunter import registry
 from shunter import world as w
 from shunter.adapting.objectives import jct_of, rho_of
 from shunter.adapting.outlooks import OutlookSource
+from shunter.adapting.rejecting import TriedSettings
 from shunter.adapting.searching import FoundSettings, SettingSpace, search_on
 from shunter.generating.known_jobs import HOUR
 from shunter.protocols import Memory
@@ -83,6 +84,7 @@ class AdaptingScheduler:
     times: SearchTimes = field(default_factory=SearchTimes)
     anchors: Sequence[str] = ()  # settings that every search tries
     seed: int = 0
+    tried: TriedSettings = field(default_factory=TriedSettings)  # what a causal model learns from
 
     def run(
         self, simulator: Simulator, policy: str, memory: Memory, progress: Callable[[int], None] = lambda ms: None
@@ -116,7 +118,8 @@ class AdaptingScheduler:
         outlook = self.source.outlook(simulator, at)
         candidates = list(dict.fromkeys((text, *self.anchors)))
         seed = int(np.random.SeedSequence([self.seed, at // 1000]).generate_state(1)[0])
-        return search_on(outlook, at, memory, self.space, candidates, seed)
+        tried = self.tried if self.space.causal else None
+        return search_on(outlook, at, memory, self.space, candidates, seed, tried)
 
 
 def plain_run(simulator: Simulator, policy: str, memory: Memory) -> AdaptedRun:

@@ -8,6 +8,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.errors import RunError, did_you_mean
+from shunter.generating.known_jobs import HOUR
 from shunter.report.finish_fairness import finish_time_fairness, share_of_fair
 from shunter.sim.engine import Simulator
 from shunter.world import F64, I64
@@ -39,6 +40,19 @@ def look_ahead_value(outlook: Simulator, objective: str, now: int, horizon: int)
         jobs = dataclasses.replace(outlook.trace.select(rows), duration=outlook.durations[rows])
         return 1 - share_of_fair(finish_time_fairness(jobs, table, outlook.cluster.gpus))
     return float((table[w.ENDED_AT] - np.maximum(table[w.SUBMIT], now)).mean())
+
+
+BETWEEN = ("wait of short jobs", "wait of long jobs", "stops", "GPU time lost")  # what settings act on first
+
+
+def middle_of(outlook: Simulator) -> list[float]:
+    """What happened in an excerpt on the way to its objective, as logarithms: hours of waiting, stops, hours lost."""
+    assert outlook.rows is not None
+    rows = np.setdiff1d(np.arange(len(outlook.trace)), outlook.rows.standing)
+    table, long = outlook.world.jobs[:, rows], outlook.durations[rows] > HOUR
+    waits = np.where(table[w.STATE] == w.PENDING, outlook.now - table[w.WAITING_SINCE], 0) + table[w.WAITED]
+    sums = (waits[~long].sum() / HOUR, waits[long].sum() / HOUR, table[w.PREEMPTIONS].sum(), table[w.LOST].sum() / HOUR)
+    return [float(np.log1p(max(value, 0.0))) for value in sums]
 
 
 def ended_by(table: I64, horizon: int) -> I64:

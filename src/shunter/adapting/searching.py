@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from shunter import registry
-from shunter.adapting.objectives import look_ahead_value, run_value
+from shunter.adapting.objectives import BETWEEN, look_ahead_value, middle_of, run_value
+from shunter.adapting.rejecting import RejectingSearch, TriedSettings
 from shunter.errors import AbandonedError, PolicyError
 from shunter.generating.known_jobs import HOUR
 from shunter.protocols import Memory
 from shunter.sim.engine import Simulator
-from shunter.tuning.sampling import sampled, search_named
+from shunter.tuning.sampling import SettingSearch, sampled, search_named
 from shunter.tuning.spaces import PolicySpace
 
 HORIZON = 24 * HOUR  # to which an outlook is simulated at most
@@ -33,6 +34,7 @@ class SettingSpace:
     method: str = "random"
     objective: str = "jct"
     threads: int = 1
+    causal: bool = False  # a causal model rejects settings before they are run; of one policy only
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,24 @@ class FoundSettings:
     present: float  # that of the first candidate, the settings in use
     evaluations: int
     seconds: float
+    reasons: tuple[str, ...] = ()  # why settings were rejected or frozen without a run
 
 
 def search_on(
-    outlook: Simulator, now: int, memory: Memory, space: SettingSpace, candidates: Sequence[str], seed: int
+    outlook: Simulator,
+    now: int,
+    memory: Memory,
+    space: SettingSpace,
+    candidates: Sequence[str],
+    seed: int,
+    tried: TriedSettings | None = None,
 ) -> FoundSettings:
-    """The best settings for an outlook; of equals the first candidate, which are the settings in use."""
+    """The best settings for an outlook; of equals the first candidate, which are the settings in use.
+
+    ``tried`` are the runs of searches before, from which a causal model learns; None: there is no such model.
+    """
     begun = time.perf_counter()
+    middle: dict[str, list[float]] = {}
     horizon, limit = now + HORIZON, DECISIONS_PER_JOB * len(outlook.trace) + DECISIONS_AT_LEAST
 
     def value(text: str) -> float:
@@ -59,9 +72,14 @@ def search_on(
             twin.run(policy, memory=policy.start(twin.cluster, memory), until=horizon, budget=limit)
         except PolicyError:
             return math.inf
+        if tried is not None:
+            middle[text] = middle_of(twin)
         return math.inf if twin.exhausted else look_ahead_value(twin, space.objective, now, horizon)
 
-    return _searched(space, list(candidates), partial(_values, value, space.threads), space.budget, seed, begun)
+    search = search_named(space.method, space.spaces, space.budget, seed)
+    if tried is not None:
+        search = RejectingSearch(search, tried, middle, BETWEEN, candidates[0], seed)
+    return _searched(search, list(candidates), partial(_values, value, space.threads), begun)
 
 
 def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, given: str, most: int) -> FoundSettings:
@@ -80,7 +98,8 @@ def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, give
     while evaluations < most:
         budget = min(ROUND, most - evaluations)
         begin = list(dict.fromkeys((best, given)))[:budget]
-        found = _searched(space, begin, partial(_values, value, space.threads), budget, evaluations, begun)
+        search = search_named(space.method, space.spaces, budget, evaluations)
+        found = _searched(search, begin, partial(_values, value, space.threads), begun)
         present = found.present if evaluations == 0 else present
         better, best = found.present - found.value > ENOUGH * abs(found.present), found.policy
         evaluations += found.evaluations
@@ -90,17 +109,12 @@ def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, give
 
 
 def _searched(
-    space: SettingSpace,
-    candidates: list[str],
-    values: Callable[[Sequence[str]], list[float]],
-    budget: int,
-    seed: int,
-    begun: float,
+    search: SettingSearch, candidates: list[str], values: Callable[[Sequence[str]], list[float]], begun: float
 ) -> FoundSettings:
-    search = search_named(space.method, space.spaces, budget, seed)
-    best = sampled(search, list(dict.fromkeys(candidates))[:budget], values)
+    best = sampled(search, list(dict.fromkeys(candidates))[: search.budget], values)
     seen = search.seen
-    return FoundSettings(best, seen[best], seen[candidates[0]], len(seen), time.perf_counter() - begun)
+    reasons = tuple(search.reasons) if isinstance(search, RejectingSearch) else ()
+    return FoundSettings(best, seen[best], seen[candidates[0]], len(seen), time.perf_counter() - begun, reasons)
 
 
 def _values(value: Callable[[str], float], threads: int, texts: Sequence[str]) -> list[float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,8 @@ from shunter.generating.durations import DurationPredictor, duration_model
 from shunter.generating.known_jobs import MINUTE, recorded
 from shunter.protocols import Memory
 from shunter.registry import policy as policy_of
-from shunter.report.bootstrap import Draws, Estimate, drawn_means, draws_of
+from shunter.report.bootstrap import Estimate, drawn_means, draws_of
+from shunter.report.finish_fairness import FAIR
 from shunter.report.intervals import bounds
 from shunter.setup import Setup
 from shunter.sim.engine import Simulator
@@ -81,6 +82,7 @@ class AdaptingOptions:
     fixed_evaluations: int = 0  # 0: as many as an adapting run has
     seed: int = 0
     threads: int = 1
+    causal: bool = False  # a causal model rejects settings before they are run
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,28 +101,14 @@ class AdaptingStudy:
         run = self.runs[name]
         return 1 - run.fair if self.options.objective == "rho" else float(np.nanmean(run.jct))
 
-    @cached_property
-    def draws(self) -> Draws:
-        """What intervals are over: stretches of the jobs, the same for all runs."""
-        return draws_of([len(self.runs[GIVEN].jct)], False, self.options.seed)
-
     def speedup(self, name: str, base: str) -> Estimate:
-        """How many times as good as another run: by mean JCT, or by the share of jobs with rho <= 1."""
-        over, under = (
-            self._drawn(each) for each in ((base, name) if self.options.objective == "jct" else (name, base))
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            drawn = over / under
-        value = float(drawn[0])
-        between = bounds(drawn, value, self.draws.parts) if math.isfinite(value) else None
-        return Estimate(value, between["low"], between["high"]) if between else Estimate(value, math.nan, math.nan)
+        """How many times as good as another run, see ``speedup``."""
+        return speedup([self], name, base)
 
-    def _drawn(self, name: str) -> F64:
+    def drawn_from(self, name: str) -> F64:
+        """What the objective is a mean of, per job: its JCT, or whether its rho is at most 1."""
         run = self.runs[name]
-        if self.options.objective == "jct":
-            return drawn_means(self.draws, [run.jct])
-        fair = np.where(np.isnan(run.rho), np.nan, run.rho <= 1 + 1e-9)
-        return drawn_means(self.draws, [fair])
+        return run.jct if self.options.objective == "jct" else np.where(np.isnan(run.rho), np.nan, run.rho <= FAIR)
 
     def as_dict(self) -> dict[str, Any]:
         """For scripts."""
@@ -154,6 +142,7 @@ class AdaptingStudy:
             "over_selftune": _estimate(self.speedup(name, SELFTUNE)),
             "switches": [switch.as_dict(self.begin) for switch in run.switches],
             "evaluations": searched.evaluations if searched else run.evaluations,
+            "not_run": [reason for each in run.searches for reason in each.reasons],
             "search_s": searched.seconds if searched else float(np.sum(seconds)),
             "search_median_s": float(np.median(seconds)) if seconds else None,
             "digest": run.digest,
@@ -164,16 +153,33 @@ def _estimate(found: Estimate) -> dict[str, float | None]:
     return {key: value if math.isfinite(value) else None for key, value in found._asdict().items()}
 
 
+def speedup(studies: Sequence[AdaptingStudy], name: str, base: str) -> Estimate:
+    """How many times as good one is as another: by mean JCT, or by the share of jobs with rho <= 1.
+
+    The studies are repeats of one another.  The interval is over stretches of the jobs, the same for both.
+    """
+    options = studies[0].options
+    draws = draws_of([len(study.runs[base].jct) for study in studies], False, options.seed)
+    first, other = (drawn_means(draws, [study.drawn_from(each) for study in studies]) for each in (name, base))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = other / first if options.objective == "jct" else first / other
+    value = float(drawn[0])
+    between = bounds(drawn, value, draws.parts) if math.isfinite(value) else None
+    return Estimate(value, between["low"], between["high"]) if between else Estimate(value, math.nan, math.nan)
+
+
 class Adapting:
     """Runs the study on a setup."""
 
     def __init__(self, setup: Setup, options: AdaptingOptions, repeat: int = 0) -> None:
         self.setup, self.options = setup, _checked(options)
         self.given = resolve(_first(options.policy)).text
+        self.seed = options.seed + repeat  # of searches, and of what is generated
         self._draw = Draw(setup, options.seed, repeat)
         self.space = SettingSpace(
-            tuple(_spaces(options.policy)), options.budget, options.method, options.objective, options.threads
-        )
+            tuple(_spaces(options.policy)), options.budget, options.method, options.objective, options.threads,
+            options.causal,
+        )  # fmt: skip
         self.knowledge = SiteKnowledge(self._draw.trace, setup.history)
 
     def simulator(self) -> Simulator:
@@ -181,9 +187,12 @@ class Adapting:
         return simulator_for(self._draw, policy_of(self.given))[0]
 
     def memory(self, text: str) -> Memory:
-        """What a policy begins with."""
-        policy = policy_of(text)
-        return taught(policy, self.setup, self._draw.trace) or policy.start(self.setup.cluster)
+        """What a policy begins with; a model is that of the policy as given, whatever the settings."""
+        return policy_of(text).start(self.setup.cluster, self._taught)
+
+    @cached_property
+    def _taught(self) -> Memory:
+        return taught(policy_of(self.given), self.setup, self._draw.trace)
 
     @cached_property
     def rule(self) -> ArrivalRule:
@@ -198,9 +207,10 @@ class Adapting:
         if name == OPTIMAL:
             return TrueHour()
         if name == SELFTUNE:
-            return ReplayedHour(self.knowledge, seed=self.options.seed)
-        predictor = DurationPredictor(self.options.predictor, self.options.seed)
-        return ReplayedHour(self.knowledge, self.rule, predictor, self.options.seed)
+            return ReplayedHour(self.knowledge, predictor=DurationPredictor(seed=self.seed), seed=self.seed)
+        plain = self.options.predictor == DurationPredictor.name  # others predict the most likely class, as published
+        predictor = DurationPredictor(self.options.predictor, self.seed, plain)
+        return ReplayedHour(self.knowledge, self.rule, predictor, self.seed)
 
     @property
     def hours(self) -> int:
@@ -214,9 +224,9 @@ class Adapting:
         """Evaluations of a search for fixed settings: as many as an adapting run has."""
         return self.options.fixed_evaluations or self.hours * self.options.budget
 
-    def run(self, progress: Progress = lambda done, total: None) -> AdaptingStudy:
-        """All of them."""
-        fixed = {FIXED: self.fixed_by_past()}
+    def run(self, progress: Progress = lambda done, total: None, by_past: FoundSettings | None = None) -> AdaptingStudy:
+        """All of them; ``by_past`` are the fixed settings, if they were searched before."""
+        fixed = {FIXED: by_past or self.fixed_by_past()}
         progress(1, 2 + len(SOURCES) * self.hours)
         begin = fixed[FIXED].policy
         fixed[HINDSIGHT] = search_whole(self.simulator(), self.memory(self.given), self.space, begin, self.fixed_budget)
@@ -238,7 +248,7 @@ class Adapting:
     ) -> tuple[AdaptedRun, OutlookSource]:
         """One that adapts, beginning with these settings, and what it searched on."""
         source = self.source(name)
-        scheduler = AdaptingScheduler(source, self.space, self.options.times, (begin, self.given), self.options.seed)
+        scheduler = AdaptingScheduler(source, self.space, self.options.times, (begin, self.given), self.seed)
         return scheduler.run(self.simulator(), begin, self.memory(begin), progress), source
 
     def fixed_by_past(self) -> FoundSettings:
@@ -269,6 +279,10 @@ def _checked(options: AdaptingOptions) -> AdaptingOptions:
     duration_model(options.predictor)
     if options.generator != AUTO:
         rule_named(options.generator)
+    if options.causal and options.policy == ANY:
+        raise RunError(
+            "--causal is for one policy: its model has no layer for policies; leave it out, or name a policy"
+        )
     if options.method not in METHODS:
         raise RunError(f"there is no search '{options.method}'; {did_you_mean(options.method, METHODS)}")
     times = options.times

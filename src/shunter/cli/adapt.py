@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,12 +23,16 @@ from shunter.cli.console import (
     TraceArgument,
     UntilOption,
     answer,
+    note,
     policy_names,
     progress,
     say_about,
     with_columns,
 )
 from shunter.errors import RunError
+
+if TYPE_CHECKING:
+    from shunter.setup import Setup
 
 EXAMPLES = """Examples:
 
@@ -57,7 +63,7 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     ] = "generated",
     budget: Annotated[int, typer.Option("--budget", min=2, metavar="N", help="Evaluations of each search.")] = 40,
     search: Annotated[
-        str, typer.Option("--search", metavar="random|bluefin|tpe|cmaes", help="How settings are drawn.")
+        str, typer.Option("--search", metavar="random|bluefin|bluefin-one|tpe|cmaes", help="How settings are drawn.")
     ] = "random",
     objective: Annotated[
         str, typer.Option("--objective", metavar="jct|rho", help="Mean JCT, or the share of jobs with rho above 1.")
@@ -74,9 +80,16 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     fixed: Annotated[
         int, typer.Option("--fixed", min=0, metavar="N", help="Evaluations for fixed settings; 0: as many in total.")
     ] = 0,
+    causal: Annotated[
+        bool, typer.Option("--causal", help="Reject settings by a causal model before they are run.")
+    ] = False,
     threads: Annotated[
         int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
     ] = 1,
+    repository: Annotated[
+        Path | None,
+        typer.Option("--repository", metavar="DIR", help="Ended jobs by hour: read as more past, then added to."),
+    ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
     seed: SeedOption = 0,
@@ -103,23 +116,43 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.adapting.study import SOURCES, Adapting, AdaptingOptions
     from shunter.clusters.stop_costs import USUAL
     from shunter.errors import did_you_mean
+    from shunter.generating.repository import WorkloadRepository
     from shunter.report.terminal.adapting import adapting_view
     from shunter.setup import set_up
 
     if source not in SOURCES:
         raise RunError(f"there is no source '{source}'; {did_you_mean(source, SOURCES)}")
     times = SearchTimes(milliseconds("--every", every), milliseconds("--recheck", recheck, 0), gain)
-    options = AdaptingOptions(policy, budget, search, objective, times, generator, predictor, fixed, seed, threads)
+    options = AdaptingOptions(
+        policy, budget, search, objective, times, generator, predictor, fixed, seed, threads, causal
+    )
     setup = set_up(
         trace, cluster, [policy] if drop_unfit else (), format, on_bad_row or "fail", since=since or "",
         until=until or "", overhead=USUAL if overhead is None else overhead, load=load or "",
         checkpointable=checkpointable or "",
     )  # fmt: skip
+    setup = _with_repository(setup, repository)
     work = Adapting(setup, options)
     say_about(setup, cluster, [work.given])
     with progress("adapting", "searches") as on_progress:
         found = work.run(on_progress)
+    if repository is not None:
+        WorkloadRepository(repository).add(setup.trace)
     answer(found.as_dict(), lambda study: adapting_view(study, SOURCES[source]), json)
+
+
+def _with_repository(setup: Setup, folder: Path | None) -> Setup:
+    """The same with the jobs of a repository as more past."""
+    if folder is None:
+        return setup
+
+    from shunter.generating.repository import WorkloadRepository, check_folder, with_past
+
+    kept = WorkloadRepository(check_folder(folder))
+    more = kept.read(setup.trace, int(setup.trace.submit[0]))
+    for problem in kept.problems:
+        note(problem, "left out", "bold yellow")
+    return replace(setup, history=with_past(setup.history, more))
 
 
 def milliseconds(option: str, text: str, least: int = 60) -> int:

@@ -57,6 +57,20 @@ shunter reproduce lucid --quick   # a look: one run of each, under one rule
 
 shunter reproduce lucid --data venus-apart --repeat 10 --out apart
 """
+AUTOSCHED_EXAMPLES = """Examples:
+
+shunter reproduce autosched --quick   # a look: one day of Venus, one seed, 8 evaluations every hour
+
+shunter reproduce autosched --data venus -p tiresias --days 7 --out venus-week
+
+shunter reproduce autosched --recheck   # all of it, with the search every five minutes: many hours
+"""
+MODELS_EXAMPLES = """Examples:
+
+shunter reproduce autosched-models   # all of it, into the folder autosched-models-reproduced
+
+shunter reproduce autosched-models --quick --data philly
+"""
 SLURM_EXAMPLES = """Examples:
 
 shunter reproduce slurm   # six live runs of some six minutes each, into the folder slurm-reproduced
@@ -245,6 +259,89 @@ def rltune(  # noqa: PLR0913, PLR0917  one argument per option
     with progress("judging", "tables") as on_judging:
         found = study.run(prepared, on_judging)
     _finish(found, page.page, view.view, kept)
+
+
+@app.command("autosched", epilog=KEPT + AUTOSCHED_EXAMPLES)
+def autosched(  # noqa: PLR0913, PLR0917  one argument per option
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="D", help="philly, venus or pai; repeatable; default: all."),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", "-p", metavar="P", help="tiresias, themis or lucid; repeatable; default: all."),
+    ] = None,
+    days: Annotated[float | None, typer.Option("--days", metavar="N", help="Days of each window; default: 14.")] = None,
+    budget: Annotated[
+        int | None, typer.Option("--budget", min=2, metavar="N", help="Evaluations of each search; default: 40.")
+    ] = None,
+    recheck: Annotated[bool, typer.Option("--recheck", help="Search every five minutes, too, as published.")] = False,
+    fixed: Annotated[
+        int, typer.Option("--fixed", min=0, metavar="N", help="Evaluations for fixed settings; 0: as many in total.")
+    ] = 0,
+    cluster: Annotated[
+        str, typer.Option("--cluster", "-c", metavar="C", help="Machines in place of those of each trace.")
+    ] = "",
+    repeat: Annotated[int | None, typer.Option("--repeat", min=1, metavar="N", help="Seeds; default: 3.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Quick version: one day of venus, one seed, 8 evaluations.")
+    ] = False,
+    threads: Annotated[
+        int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
+    ] = 1,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Run AutoSched's evaluation again: Tiresias, Themis and Lucid whose settings adapt every hour, and fixed ones."""
+    from shunter.reproduce.autosched import design, page, study, view
+
+    kept = _kept("autosched", out, force, json)
+    part = study.check(
+        design.AutoschedPart(
+            tuple(data or (design.QUICK_DATA if quick else design.DATA)),
+            tuple(policy or design.OBJECTIVES),
+            days or (design.QUICK_DAYS if quick else design.DAYS),
+            repeat or (1 if quick else design.REPEATS),
+            budget or (design.QUICK_BUDGET if quick else design.BUDGET),
+            design.RECHECK if recheck else 0,
+            fixed,
+            seed,
+            threads,
+            cluster or (design.QUICK_CLUSTER if quick else ""),
+        )
+    )
+    with progress("reproducing", "parts") as on_progress:
+        found = study.run(part, on_progress)
+    _say_stand_in(found.stands_in)
+    _finish(found, page.page, view.view, kept)
+
+
+@app.command("autosched-models", epilog=KEPT + MODELS_EXAMPLES)
+def autosched_models(
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="D", help="philly, venus or pai; repeatable; default: all."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Quick version: fewer jobs, three days, no runs by distance.")
+    ] = False,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Run the models of AutoSched by themselves: classes of run times, generated hours, distances between hours."""
+    from shunter.reproduce.autosched import design, models, models_view
+    from shunter.reproduce.board import check_data
+
+    kept = _kept("autosched-models", out, force, json)
+    part = models.ModelsPart(check_data(data or (), design.DATA), seed, quick)
+    with progress("reproducing", "parts") as on_progress:
+        found = models.run_models(part, on_progress)
+    _say_stand_in(found.stands_in)
+    _finish(found, models_view.models_page, models_view.models_view, kept)
 
 
 @app.command("slurm", epilog=KEPT + SLURM_EXAMPLES)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from shunter.cli.console import (
+    CheckpointableOption,
     ClusterOption,
     ColumnsOption,
     DaskOption,
@@ -14,6 +15,7 @@ from shunter.cli.console import (
     FormatOption,
     JsonOption,
     OnBadRowOption,
+    OverheadOption,
     SeedOption,
     TraceArgument,
     UntilOption,
@@ -72,12 +74,14 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
         int, typer.Option("--budget", min=0, metavar="N", help="Settings to draw from declared ranges; any: 200.")
     ] = 0,
     search: Annotated[
-        str, typer.Option("--search", metavar="random|bluefin|tpe|cmaes", help="How settings are drawn.")
+        str, typer.Option("--search", metavar="random|bluefin|bluefin-one|tpe|cmaes", help="How settings are drawn.")
     ] = "random",
     against: Annotated[
         str, typer.Option("--against", metavar="P", help="Compare with this policy; default: as given; any: tiresias.")
     ] = "",
     repeat: Annotated[int, typer.Option("--repeat", min=1, metavar="N", help="Runs of each setting, by seeds.")] = 1,
+    overhead: OverheadOption = None,
+    checkpointable: CheckpointableOption = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
     drop_unfit: DropOption = False,
@@ -101,6 +105,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
 
+    from shunter.clusters.stop_costs import USUAL, text_of
     from shunter.report.terminal.tuning import tuning_view
     from shunter.simulation import resolve
     from shunter.tuning.tuning import prepared, tuned
@@ -108,6 +113,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     task = prepared(
         trace, cluster, policy, tries or (), objective or ("jct",), since or "", until or "", validate, seed,
         drop_unfit, format, on_bad_row or "fail", budget, search, against,
+        text_of(USUAL if overhead is None else overhead), checkpointable or "",
     )  # fmt: skip
     named = resolve(task.policy)
     say_about(task.ground.setup(task.place), cluster, [named])

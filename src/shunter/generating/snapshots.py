@@ -112,3 +112,13 @@ def labelled(
     features, executed, classes, gpus = (np.concatenate(each) for each in zip(*parts, strict=True))
     kept = np.sort(rng(seed, "snapshots").permutation(len(classes))[:most])
     return Labelled(features[kept], executed[kept], classes[kept], gpus[kept])
+
+
+def labelled_arrivals(jobs: KnownJobs, first: int, last: int, seed: int, most: int) -> Labelled:
+    """Jobs at the instant of their submission, drawn from those between ``first`` and ``last`` that have ended."""
+    begin, end = np.searchsorted(jobs.submit, [first, last])
+    ended = begin + np.flatnonzero(jobs.finished[begin:end])
+    rows = np.sort(rng(seed, "arrivals").permutation(ended)[:most])
+    features = [features_of(jobs.at(int(jobs.submit[row])), np.array([row]), int(jobs.submit[row])) for row in rows]
+    found = np.concatenate([np.zeros((0, len(FEATURES))), *features])
+    return Labelled(found, np.zeros(len(rows), np.int64), classes_of(jobs.duration[rows]), jobs.gpus[rows])

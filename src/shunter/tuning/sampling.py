@@ -2,7 +2,8 @@
 
 ``random`` draws anywhere, drops the worse half of the policies now and then, and refines the best settings found.
 ``bluefin`` is the search of SelfTune: it moves a centre by the differences between pairs of settings around it, and
-learns categories by exponential weights.  ``tpe`` and ``cmaes`` are Optuna's.
+learns categories by exponential weights; ``bluefin-one`` tries one setting at a time.  ``tpe`` and ``cmaes`` are
+Optuna's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from shunter.seeding import rng
 from shunter.tuning.spaces import PolicySpace
 from shunter.world import F64
 
-METHODS = ("random", "bluefin", "tpe", "cmaes")
+METHODS = ("random", "bluefin", "bluefin-one", "tpe", "cmaes")
 BATCH = 8  # settings that are run at the same time
 DRAWS = 50  # after which a search gives up finding settings that are new and don't contradict each other
 EXPLORED = 0.5  # part of the budget after which the best settings are refined
@@ -195,10 +196,28 @@ class BlueFinSearch(SettingSearch):
             self._move(space, rewards[0], rewards[1])
 
     def _move(self, space: int, ahead: float, behind: float) -> None:
+        self._step(space, (ahead - behind) / max(abs(ahead), abs(behind), 1e-12), 2 * self.RADIUS)
+
+    def _step(self, space: int, reward: float, width: float) -> None:
+        """Move the centre along the direction that was tried."""
         numbers = int(np.count_nonzero(self.direction)) or 1
-        difference = (ahead - behind) / max(abs(ahead), abs(behind), 1e-12)
-        moved = self.centres[space] + self.RATE * numbers * difference * self.direction / (2 * self.RADIUS)
+        moved = self.centres[space] + self.RATE * numbers * reward * self.direction / width
         self.centres[space] = np.clip(moved, self.RADIUS, 1 - self.RADIUS)
+
+
+class OnePointBlueFin(BlueFinSearch):
+    """BlueFin with one setting at a time: the centre moves towards it by its reward."""
+
+    def ask(self) -> list[DrawnSettings]:
+        """One setting beside the centre."""
+        return super().ask()[:1]
+
+    def tell(self, candidates: Sequence[DrawnSettings], values: Sequence[float]) -> None:
+        """Reward the categories, and move the centre."""
+        super().tell(candidates, values)
+        if candidates and candidates[0].text:
+            best = min((value for value in self.seen.values() if math.isfinite(value)), default=1.0)
+            self._step(candidates[0].space, best / values[0] if values[0] > 0 else 1.0, self.RADIUS)
 
 
 class OptunaSearch(SettingSearch):
@@ -246,6 +265,8 @@ def search_named(method: str, spaces: Sequence[PolicySpace], budget: int, seed: 
             return RefiningSearch(spaces, budget, seed)
         case "bluefin":
             return BlueFinSearch(spaces, budget, seed)
+        case "bluefin-one":
+            return OnePointBlueFin(spaces, budget, seed)
         case "tpe" | "cmaes":
             return OptunaSearch(spaces, budget, seed, method)
     raise RunError(f"there is no search '{method}'; {did_you_mean(method, METHODS)}")

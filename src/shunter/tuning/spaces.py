@@ -139,12 +139,22 @@ def spaces_of(policy: str) -> list[PolicySpace]:
 def choosable() -> list[str]:
     """Our policies that any site can use: they know no truth, share no GPU, let no node sleep, and need no file."""
     found = []
-    for name in registry.names():
-        cls = registry.policy_class(name)
+    classes = [registry.policy_class(name) for name in registry.names()]
+    for name, cls in zip(registry.names(), classes, strict=True):
         ours = cls.__module__.startswith("shunter.") and name not in NOT_OURS
-        if ours and not issubclass(cls, Shares | Wraps) and _is_usable(registry.policy(name)):
+        if not ours or issubclass(cls, Shares | Wraps) or any(_renames(cls, other) for other in classes):
+            continue
+        if _is_usable(registry.policy(name)):
             found.append(name)
     return found
+
+
+def _renames(cls: type, other: type) -> bool:
+    """Whether a policy is another one by a second name: it has the same parameters, and changes no method."""
+    inherits = cls is not other and issubclass(cls, other) and declared(cls) == declared(other)
+    return inherits and not any(
+        name in dir(other) for name, value in vars(cls).items() if callable(value) and name[0] != "_"
+    )
 
 
 def _is_usable(policy: Policy) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from shunter import clusters
 from shunter.cluster import Cluster
-from shunter.clusters.stop_costs import USUAL
+from shunter.clusters.stop_costs import USUAL, OverheadLike, text_of
 from shunter.errors import PolicyError, RunError, did_you_mean
 from shunter.model import Trace
 from shunter.processes import Progress
@@ -164,6 +164,8 @@ def tune(  # noqa: PLR0913  one argument per choice
     budget: int = 0,
     search: str = "random",
     against: str = "",
+    overhead: OverheadLike = USUAL,
+    checkpointable: str = "",
     repeat: int = 1,
     seed: int = 0,
     drop_unfit: bool = False,
@@ -190,8 +192,11 @@ def tune(  # noqa: PLR0913  one argument per choice
         validate: When the jobs begin that settings are judged on; default: the last third of the jobs, or of a
             synthetic trace other draws; ``none``: no jobs.
         budget: Settings that are drawn from the ranges that policies declare, in place of going through ``tries``.
-        search: How: ``random``, ``bluefin``, ``tpe``, ``cmaes``; the last two need the extra ``search``.
+        search: How: ``random``, ``bluefin``, ``bluefin-one``, ``tpe``, ``cmaes``; the last two need the extra
+            ``search``.
         against: The policy that the best is compared with; default: the policy as given, or ``tiresias`` for ``any``.
+        overhead: Seconds to checkpoint and to restart a job that is stopped, as for ``simulate``.
+        checkpointable: Which jobs policies may stop, as for ``simulate``.
         repeat: Runs of each setting, with other seeds.
         seed: Seed of everything random.
         drop_unfit: Whether to leave out jobs that can never fit.
@@ -210,7 +215,8 @@ def tune(  # noqa: PLR0913  one argument per choice
     """
     texts = [f"{key}={'/'.join(map(str, values))}" for key, values in (tries or {}).items()]
     choices = (texts, objectives, since, until, validate, check_seed(seed), drop_unfit, format, on_bad_row)
-    task = prepared(trace, cluster, policy, *choices, budget, search, against)
+    stops = (text_of(overhead), checkpointable)
+    task = prepared(trace, cluster, policy, *choices, budget, search, against, *stops)
     return tuned(task, repeat, workers, dask, progress)
 
 
@@ -230,6 +236,8 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     budget: int = 0,
     method: str = "random",
     against: str = "",
+    overhead: str = USUAL,
+    checkpointable: str = "",
 ) -> SearchTask:
     """Read the jobs, and cut them into those that are searched on and later ones."""
     for objective in objectives:
@@ -249,8 +257,9 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     machines = cluster if isinstance(cluster, Cluster) else clusters.load(text, searched)
     source = str(trace) if isinstance(trace, str | Path) else whole.name
     head = (source, Path(source).name, format or "", on_bad_row)
-    place = Place(Jobs(*head, since, split or until), text, overhead=USUAL)
-    after = Place(Jobs(*head, split, until), text, overhead=USUAL) if split else None
+    stops = {"overhead": overhead, "checkpointable": checkpointable}
+    place = Place(Jobs(*head, since, split or until), text, **stops)
+    after = Place(Jobs(*head, split, until), text, **stops) if split else None
     must_fit = (given,) if drop_unfit else ()
     traces = {source_of(place.jobs): whole}
     ground = Ground(traces, Choices(drop_unfit=drop_unfit), must_fit, code_version(), seed, {text: machines})

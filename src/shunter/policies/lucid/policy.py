@@ -15,7 +15,7 @@ from shunter.capabilities import Compilable, Compiled, Describes, Explains, Refi
 from shunter.cluster import Cluster
 from shunter.compiled import pointer
 from shunter.model import GPU, Plan, Trace, View
-from shunter.params import param
+from shunter.params import Among, Between, param
 from shunter.policies.lucid import memory as s
 from shunter.policies.lucid.build import LucidMemory, state_of
 from shunter.policies.lucid.decide import decide
@@ -41,14 +41,21 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         choices=("always", "full"),
     )
     profile_time: float = param(
-        2400.0, "seconds that a job is profiled at most; it then starts again", low=1, high=86_400, scale="log"
+        2400.0,
+        "seconds that a job is profiled at most; it then starts again",
+        low=1,
+        high=86_400,
+        scale="log",
+        search=Between(60, 4800, log=True),
     )
-    profile_nodes: int = param(4, "nodes set apart for profiling, at most a quarter of all", low=1, high=1000)
+    profile_nodes: int = param(
+        4, "nodes set apart for profiling, at most a quarter of all", low=1, high=1000, search=Between(1, 8)
+    )
     profile_gpus: int = param(32, "jobs with more GPUs are not profiled", low=1, high=1000)
     scaling: bool = param(True, "the profiler gets more nodes while its queue is long, until few jobs are to come")
     profile_growth: int = param(1, "nodes that scaling adds at most", low=0, high=1000)
     profile_queue: int = param(2, "jobs waiting to be profiled above which scaling adds a node", low=0, high=100_000)
-    packing: bool = param(True, "two jobs may share GPUs")
+    packing: bool = param(True, "two jobs may share GPUs", search=Among(("true", "false")))
     pack_when: str = param(
         "full",
         "when a job shares: before it looks for free GPUs, as published (always), or only if none are free (full)",
@@ -62,7 +69,13 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         "paper reads its own (thresholds)",
         choices=("learned", "thresholds"),
     )
-    capacity: int = param(4, "the sum of sharing scores (0, 1, 2) on a GPU at most; 4: any two jobs", low=0, high=4)
+    capacity: int = param(
+        4,
+        "the sum of sharing scores (0, 1, 2) on a GPU at most; 4: any two jobs",
+        low=0,
+        high=4,
+        search=Among(("2", "3", "4")),
+    )
     ratio: float = param(2.0, "largest expected GPU time of a job over that of the job that it joins", low=0.1)
     gpu_memory: float = param(24.0, "GiB of a GPU that two jobs may fill", low=1, high=1000)
     blocking: str = param(

@@ -1,0 +1,160 @@
+"""Ended jobs of a site on disk: a Parquet file per hour of submission, of so many hours at the most.
+
+A file may come from anywhere: what is not a table of jobs of its hour is left out, and reported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shunter.errors import InputError, TraceError
+from shunter.generating.known_jobs import HOUR
+from shunter.model import Trace
+from shunter.safe_files import check_parquet, opened, whole
+from shunter.world import I64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NUMBERS = ("submit", "duration", "gpus", "cpus", "mem_gib")  # columns of a trace, in its own units
+NAMES = ("user", "vc", "gpu_type")
+MOST_HOURS = 24 * 7 * 12
+MOST_JOBS = 20_000  # of one hour
+MOST_BYTES = 2**26  # of one file, unpacked
+MOST_NAME = 200  # characters
+FILE = re.compile(r"hour-(\d{1,9})\.parquet")
+
+
+class WorkloadRepository:
+    """A folder with the jobs of a site."""
+
+    def __init__(self, folder: Path, most_hours: int = MOST_HOURS) -> None:
+        self.folder, self.most_hours = folder, most_hours
+        self.problems: list[str] = []  # files that were left out, and why
+
+    def add(self, jobs: Trace) -> None:
+        """Keep ended jobs; one that is there already is replaced, and the oldest hours go."""
+        import polars as pl
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        frame, hours = _frame(jobs), jobs.submit // HOUR
+        for hour in np.unique(hours[hours >= 0])[-self.most_hours :].tolist():
+            path = self.folder / f"hour-{hour}.parquet"
+            new = frame.filter(pl.Series(hours == hour))
+            before = self._read(path, hour) if path.exists() else None
+            made = new if before is None else pl.concat([before, new])
+            made = made.unique("job_id", keep="last", maintain_order=True).sort("submit", maintain_order=True)
+            with whole(path, InputError) as part:
+                made.tail(MOST_JOBS).write_parquet(part)
+        for path in self._files()[: -self.most_hours]:
+            path.unlink(missing_ok=True)
+
+    def read(self, like: Trace, before: int) -> Trace:
+        """All jobs that were submitted before an instant, with the codes of names as in another trace."""
+        import polars as pl
+
+        self.problems.clear()
+        frames = [self._read(path, _hour(path)) for path in self._files() if _hour(path) * HOUR < before]
+        found = pl.concat([_frame(like).clear(), *(frame for frame in frames if frame is not None)])
+        found = found.filter(pl.col("submit") < before)
+        columns = {name: found[name].to_numpy() for name in NUMBERS}
+        named = {name: _codes(found[name].to_list(), getattr(like, Trace.names_of(name))) for name in NAMES}
+        names = {Trace.names_of(name): known for name, (_, known) in named.items()}
+        codes = {name: code for name, (code, _) in named.items()}
+        return Trace.of(self.folder.name, found["job_id"].to_list(), **columns, **codes, **names)
+
+    def _files(self) -> list[Path]:
+        """Those of hours, the oldest first."""
+        there = self.folder.iterdir() if self.folder.is_dir() else ()
+        return sorted((path for path in there if FILE.fullmatch(path.name)), key=_hour)
+
+    def _read(self, path: Path, hour: int) -> pl.DataFrame | None:
+        """The jobs of a file; None, and a problem, if they are none."""
+        import polars as pl
+
+        try:
+            if path.is_symlink():
+                raise ValueError("is a link")
+            check_parquet(path, MOST_BYTES)
+            with opened(path) as file:
+                frame = pl.read_parquet(file)
+            return _checked(frame, hour)
+        except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
+            self.problems.append(f"{path.name}: {problem}")
+            return None
+
+
+def _hour(path: Path) -> int:
+    found = FILE.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])
+
+
+def _frame(jobs: Trace) -> pl.DataFrame:
+    """Jobs as a table."""
+    import polars as pl
+
+    columns: dict[str, pl.Series] = {"job_id": pl.Series(jobs.job_id.tolist(), dtype=pl.String)}
+    columns |= {name: pl.Series(getattr(jobs, name), dtype=pl.Int64) for name in NUMBERS}
+    for name in NAMES:
+        known = (*getattr(jobs, Trace.names_of(name)), "")  # the code -1 is the last
+        columns[name] = pl.Series([known[code] for code in getattr(jobs, name).tolist()], dtype=pl.String)
+    return pl.DataFrame(columns)
+
+
+def _checked(frame: pl.DataFrame, hour: int) -> pl.DataFrame:
+    """The table, if it is one of jobs of this hour."""
+    import polars as pl
+
+    expected = {"job_id": pl.String, **dict.fromkeys(NUMBERS, pl.Int64), **dict.fromkeys(NAMES, pl.String)}
+    if dict(frame.schema) != expected:
+        raise ValueError(f"must have the columns {', '.join(expected)} with numbers and names")
+    if len(frame) > MOST_JOBS or any(frame[name].null_count() for name in expected):
+        raise ValueError(f"must have at most {MOST_JOBS:,} jobs, and no empty cell")
+    for name in NUMBERS[1:]:
+        about = Trace.columns()[name]
+        low, high = about.low * about.scale, about.high * about.scale
+        if not frame[name].is_between(low, high).all():
+            raise ValueError(f"{name} must be from {low:g} to {high:g}")
+    if not (frame["submit"] // HOUR == hour).all():
+        raise ValueError("jobs must be submitted in the hour of the file's name")
+    if any((frame[name].str.len_chars() > MOST_NAME).any() for name in ("job_id", *NAMES)):
+        raise ValueError(f"names must have at most {MOST_NAME} characters")
+    return frame
+
+
+def _codes(names: Sequence[str], known: Sequence[str]) -> tuple[I64, tuple[str, ...]]:
+    """Names as codes, -1 for none; the known ones keep theirs."""
+    code = {name: at for at, name in enumerate(known)} | {"": -1}
+    for name in names:
+        code.setdefault(name, len(code) - 1)
+    return np.array([code[name] for name in names], np.int64), tuple(name for name in code if name)
+
+
+def with_past(history: Trace | None, more: Trace) -> Trace:
+    """Two pasts as one, each job once; codes of names are those of ``more``, which knows all of them."""
+    if history is None or not len(history):
+        return more
+    new = more.select(~np.isin(more.job_id.astype(str), history.job_id.astype(str)))
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(history, name), getattr(new, name)]) for name in Trace.columns()
+    }
+    if (history.after >= 0).any():
+        columns["after"] = np.full(len(history) + len(new), -1)
+    order = np.argsort(columns["submit"], kind="stable")
+    ids = np.concatenate([history.job_id, new.job_id])[order]
+    columns = {name: values[order] for name, values in columns.items()}
+    return dataclasses.replace(history, job_id=ids, users=more.users, vcs=more.vcs, gpu_types=more.gpu_types, **columns)
+
+
+def check_folder(folder: Path) -> Path:
+    """The folder of a repository, which may not be there yet."""
+    if folder.exists() and not folder.is_dir():
+        raise TraceError(f"{folder}: must be a folder, which has a file per hour; name another")
+    return folder

@@ -1,0 +1,1 @@
+"""AutoSched (Gao et al., ICS 2024): schedulers that configure themselves."""

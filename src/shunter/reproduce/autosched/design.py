@@ -1,0 +1,93 @@
+"""What is run: windows of three traces, three schedulers, and how settings are searched."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from shunter import traces
+from shunter.adapting.controller import SearchTimes
+from shunter.adapting.study import AdaptingOptions
+from shunter.clusters.stop_costs import USUAL
+from shunter.generating.known_jobs import HOUR, MINUTE
+from shunter.model import Trace
+from shunter.reproduce.standin import begin_of, stand_in
+from shunter.safe_files import data_folder
+from shunter.setup import Setup, set_up
+
+DAYS, REPEATS, BUDGET = 14, 3, 40
+QUICK_DAYS, QUICK_BUDGET, QUICK_DATA = 1, 8, ("venus",)
+QUICK_CLUSTER = "40x8"  # a day begins with an empty cluster, so that fewer GPUs are needed for jobs to wait
+RECHECK = 5 * MINUTE
+GENERATOR, PREDICTOR = "fft-manhattan-itself", "lightgbm"  # as published, but for XGBoost
+
+
+@dataclass(frozen=True)
+class TraceWindow:
+    """A part of a public trace on a cluster on which it queues."""
+
+    title: str
+    file: str
+    format: str
+    since: str  # a date, or days from the beginning
+    cluster: str
+
+    def until(self, days: float) -> str:
+        """The end of so many days."""
+        if self.since.startswith("+"):
+            return f"+{float(self.since) + days:g}"
+        return f"{datetime.fromisoformat(self.since).replace(tzinfo=UTC) + timedelta(days=days):%Y-%m-%dT%H:%M:%S}"
+
+
+DATA = {
+    "philly": TraceWindow("Philly", "philly/philly_jobs.csv.gz", "philly", "2017-10-13", "52x8"),
+    "venus": TraceWindow("Venus (Helios)", "helios/venus_gpu_jobs.csv.gz", "helios", "2020-07-26", "70x8"),
+    "pai": TraceWindow("PAI, a sample", "pai/pai_tasks_sample.csv.gz", "", "+28", "56x8"),
+}
+OBJECTIVES = {"tiresias": "jct", "themis": "rho", "lucid": "jct"}  # of each scheduler
+
+
+@dataclass(frozen=True)
+class AutoschedPart:
+    """Which part of it is run."""
+
+    data: tuple[str, ...] = tuple(DATA)
+    policies: tuple[str, ...] = tuple(OBJECTIVES)
+    days: float = DAYS
+    repeat: int = REPEATS
+    budget: int = BUDGET
+    recheck: int = 0  # ms
+    fixed: int = 0  # evaluations for fixed settings; 0: as many as an adapting run has
+    seed: int = 0
+    threads: int = 1
+    cluster: str = ""  # in place of that of each trace
+
+    def options(self, policy: str) -> AdaptingOptions:
+        """How a scheduler adapts."""
+        times = SearchTimes(HOUR, self.recheck)
+        return AdaptingOptions(
+            policy, self.budget, "random", OBJECTIVES[policy], times, GENERATOR, PREDICTOR, self.fixed, self.seed,
+            self.threads,
+        )  # fmt: skip
+
+
+def trace_of(name: str, seed: int) -> tuple[Trace, bool]:
+    """The public trace, or a made-up one where its file is missing, and True."""
+    about = DATA[name]
+    folder = data_folder(about.file)
+    if folder is None:
+        made = stand_in(seed)
+        return dataclasses.replace(made, vc=made.vc * 0 - 1, vcs=()), True
+    return traces.read(Path(folder) / about.file, about.format or None), False
+
+
+def setup_of(name: str, days: float, seed: int, machines: str = "") -> tuple[Setup, bool]:
+    """What is simulated, on other ``machines`` if any are named, and whether it is made up."""
+    about, (trace, made_up) = DATA[name], trace_of(name, seed)
+    since, until, cluster = (
+        (begin_of(trace), "", "10x8") if made_up else (about.since, about.until(days), machines or about.cluster)
+    )
+    fits = [*OBJECTIVES]
+    return set_up(trace, cluster, fits, since=since, until=until, overhead=USUAL), made_up

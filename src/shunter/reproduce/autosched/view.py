@@ -1,0 +1,70 @@
+"""The tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from shunter.adapting.study import LABELS
+from shunter.report.terminal.tables import duration, table
+from shunter.reproduce import views
+from shunter.reproduce.autosched.design import DATA
+from shunter.reproduce.autosched.paper import WHY
+from shunter.reproduce.autosched.study import AutoschedStudy
+from shunter.reproduce.writing import STAND_IN
+
+
+def view(study: AutoschedStudy) -> RenderableType:
+    """Each cell, then what is printed beside ours."""
+    notes = (*([STAND_IN] if study.stands_in else []), about(study), *WHY)
+    return Group(*(_cell(study, data, policy) for data, policy in study.cells), _claims(study), *views.notes(*notes))
+
+
+def about(study: AutoschedStudy) -> str:
+    """What was run, in a sentence."""
+    part = study.part
+    again = f" and every {part.recheck / 60_000:g} minutes" if part.recheck else ""
+    sizes = "; ".join(
+        f"{DATA[name].title}: {f['jobs']:,} jobs, {f['gpus']:,} GPUs, load {f['load']:.2f}"
+        for name, f in study.facts.items()
+    )
+    return (
+        f"{part.days:g} days, {part.repeat} seed{'s' * (part.repeat > 1)}, {part.budget} evaluations every hour{again}."
+        f" {sizes}."
+    )
+
+
+def factor(found: Mapping[str, float | None]) -> str:
+    """How many times, with its interval."""
+    if found["value"] is None:
+        return "–"
+    ends = f" ({found['low']:.3f} to {found['high']:.3f})" if found["low"] is not None else ""
+    return f"{found['value']:.3f}{ends}"
+
+
+def goal(row: Mapping[str, Any]) -> str:
+    """The objective as it is printed."""
+    return duration(row["jct_mean_s"]) if row["objective"] == "jct" else f"{100 * row['rho_at_most_1']:.1f} %"
+
+
+def _cell(study: AutoschedStudy, data: str, policy: str) -> RenderableType:
+    rows = [row for row in study.rows() if (row["data"], row["policy"]) == (data, policy)]
+    what = "mean JCT" if rows[0]["objective"] == "jct" else "rho <= 1"
+    made = table(f"{policy}, {data}", what, "times as good as\nFixed in hindsight", "evaluations", "search")
+    for row in rows:
+        took = "–" if row["search_median_s"] is None else f"{1000 * row['search_median_s']:,.0f} ms"
+        name = LABELS[row["settings"]]
+        made.add_row(name, goal(row), Text(factor(row["over_hindsight"])), f"{row['evaluations']:,.0f}", took)
+    return made
+
+
+def _claims(study: AutoschedStudy) -> RenderableType:
+    made = table("printed: how many times as good", "jobs", "printed", "ours", "as\nprinted")
+    for gain in study.gains():
+        text = f"{gain.claim.text}\n({gain.claim.source})"
+        made.add_row(Text(text), gain.data, gain.claim.printed, Text(factor(gain.record["ours"]).replace(" (", "\n(")),
+                     gain.verdict)  # fmt: skip
+    return made

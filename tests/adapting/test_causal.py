@@ -1,0 +1,126 @@
+"""Causal graphs of systems that are known, and a search that rejects by them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from shunter.adapting.causal import CausalModel, CausalSamples, learned_graph
+from shunter.adapting.rejecting import RejectingSearch, TriedSettings, coordinates
+from shunter.params import named
+from shunter.tuning.sampling import sampled, search_named
+from shunter.tuning.spaces import space_of
+
+
+def two_ways(seed: int, runs: int = 400) -> CausalSamples:
+    """A -> delay, b -> delay, b -> stops, delay and stops -> objective; c does nothing."""
+    draws = np.random.default_rng(seed)
+    a, b, c = draws.random((3, runs))
+    delay = 2 * a - b + 0.3 * draws.standard_normal(runs)
+    stops = 1.5 * b + 0.3 * draws.standard_normal(runs)
+    objective = -delay - 2 * stops + 0.2 * draws.standard_normal(runs)
+    names, middle = ("a", "b", "c"), np.column_stack([delay, stops])
+    return CausalSamples(names, ("delay", "stops"), np.column_stack([a, b, c]), middle, objective)
+
+
+def chain(seed: int, runs: int = 400) -> CausalSamples:
+    """A -> load -> delay -> objective; use has b as its cause, and no effect."""
+    draws = np.random.default_rng(seed)
+    a, b = draws.random((2, runs))
+    load = a + 0.15 * draws.standard_normal(runs)
+    delay = load**3 + 0.15 * draws.standard_normal(runs)
+    use = b + 0.2 * draws.standard_normal(runs)
+    objective = -delay + 0.15 * draws.standard_normal(runs)
+    middle = np.column_stack([load, delay, use])
+    return CausalSamples(("a", "b"), ("load", "delay", "use"), np.column_stack([a, b]), middle, objective)
+
+
+def test_the_graph_of_a_system_with_two_ways() -> None:
+    """A test at 5 % errs now and then; most graphs are exactly right, and no true edge is ever missed."""
+    expected, exact = {("a", "delay"), ("b", "delay"), ("b", "stops")}, 0
+    for seed in range(20):
+        graph = learned_graph(two_ways(seed))
+        assert graph.effects >= expected
+        assert graph.causes == {"delay", "stops"}
+        exact += graph.effects == expected and not graph.links
+    assert exact >= 14
+
+
+def test_the_graph_of_a_chain() -> None:
+    exact = 0
+    for seed in range(20):
+        graph = learned_graph(chain(seed))
+        assert ("a", "load") in graph.effects
+        assert ("b", "use") in graph.effects
+        assert frozenset(("load", "delay")) in graph.links
+        assert "delay" in graph.causes
+        exact += len(graph.lines()) == 4
+        assert set(graph.inputs_of("delay")) >= {"a"}  # through load
+    assert exact >= 12
+
+
+def test_layers_are_background_knowledge() -> None:
+    """Settings that were drawn together have no edge, and none goes round what happens in between."""
+    found = two_ways(0)
+    tied = np.column_stack([found.inputs[:, :2], found.inputs[:, 0]])
+    graph = learned_graph(CausalSamples(found.settings, found.between, tied, found.middle, found.objective))
+    assert all(setting in graph.settings and middle in graph.between for setting, middle in graph.effects)
+    assert graph.causes <= set(graph.between)
+
+
+def test_what_is_not_related_has_no_edges() -> None:
+    draws, edges = np.random.default_rng(0), 0
+    for _ in range(20):
+        noise = CausalSamples(("a", "b"), ("x",), draws.random((300, 2)), draws.random((300, 1)), draws.random(300))
+        edges += len(learned_graph(noise).lines())
+    assert edges <= 9  # 60 tests at 5 %
+    still = CausalSamples(("a",), ("x",), np.ones((50, 1)), np.ones((50, 1)), np.ones(50))
+    assert learned_graph(still).lines() == []
+
+
+def test_the_model_foretells_runs_that_it_has_not_seen() -> None:
+    for make in (two_ways, chain):
+        model, later = CausalModel(make(1)), make(2)
+        off = later.objective - model.predicted(later.inputs)
+        assert off.std() < 0.75 * later.objective.std()
+    assert CausalModel(two_ways(1)).error >= 0
+
+
+def las_value(text: str) -> float:
+    """Least for las:look_again=600,min_run=10; hysteresis does not matter."""
+    given = named(text)[1]
+    away = [math.log(float(given.get(key, best)) / best) for key, best in (("look_again", 600), ("min_run", 10))]
+    return 1 + float(np.square(away).sum())
+
+
+@pytest.mark.parametrize("method", ["random", "bluefin"])
+def test_rejecting_saves_runs_and_says_why(method: str) -> None:
+    space, tried = space_of("las"), TriedSettings()
+    measured: dict[str, list[float]] = {}
+    runs = {}
+
+    def evaluate(policies):
+        for text in policies:
+            given = named(text)[1]
+            away = [abs(math.log(float(given.get(k, b)) / b)) for k, b in (("look_again", 600), ("min_run", 10))]
+            measured[text] = away
+        return [las_value(text) for text in policies]
+
+    for round_ in range(4):
+        inner = search_named(method, [space], 60, round_)
+        search = RejectingSearch(inner, tried, measured, ("late", "early"), "las", round_)
+        best = sampled(search, ["las"], evaluate)
+        runs[round_] = len(search.seen)
+        assert las_value(best) <= las_value("las")
+        assert search.rejected == sum(reason.startswith("rejected") for reason in search.reasons)
+    assert runs[3] < 60
+    assert len(coordinates(space)) == len(space.categories)
+
+
+def test_too_few_runs_make_no_model() -> None:
+    tried = TriedSettings()
+    for at in range(10):
+        tried.add(np.array([at / 10]), [at], 1.0)
+    assert tried.model(["a"], ["x"]) is None

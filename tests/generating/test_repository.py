@@ -1,0 +1,110 @@
+"""Jobs by hour on disk: kept, bounded, and read without trust."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from shunter.generating.known_jobs import HOUR
+from shunter.generating.repository import MOST_JOBS, WorkloadRepository, with_past
+from shunter.model import Trace
+
+COLUMNS = ("submit", "duration", "gpus", "cpus", "mem_gib")
+
+
+def some_jobs(count: int = 40, first: int = 0, name: str = "j") -> Trace:
+    """Four jobs an hour, of two users, in two virtual clusters."""
+    rows = np.arange(count)
+    return Trace.of(
+        "some", [f"{name}{first + row}" for row in rows], submit=(first + rows) * HOUR // 4, duration=60_000 + rows,
+        gpus=1000 * (1 + rows % 3), cpus=rows % 2 * 4000, user=rows % 3 - 1, users=("ann", "bob"), vc=rows % 2,
+        vcs=("x", "y"),
+    )  # fmt: skip
+
+
+def named(trace: Trace, column: str) -> list[str]:
+    names = (*getattr(trace, column + "s"), "")
+    return [names[code] for code in getattr(trace, column).tolist()]
+
+
+def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
+    jobs, kept = some_jobs(), WorkloadRepository(tmp_path / "kept")
+    kept.add(jobs)
+    assert len(list((tmp_path / "kept").iterdir())) == 10
+    like = Trace.of("run", ["a"], submit=[0], duration=[1], gpus=[1000], user=[0], users=("bob",), vcs=("y",))
+    found = kept.read(like, 8 * HOUR)
+    assert found.job_id.tolist() == jobs.job_id[:32].tolist()
+    for column in COLUMNS:
+        assert getattr(found, column).tolist() == getattr(jobs, column)[:32].tolist()
+    for column in ("user", "vc", "gpu_type"):
+        assert named(found, column) == named(jobs.select(np.arange(32)), column)
+    assert found.users[0] == "bob"  # codes of the run stay as they are
+    assert kept.problems == []
+
+
+def test_a_job_is_kept_once_and_the_oldest_hours_go(tmp_path: Path) -> None:
+    kept = WorkloadRepository(tmp_path, most_hours=5)
+    kept.add(some_jobs())
+    kept.add(some_jobs())
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"hour-{hour}.parquet" for hour in range(5, 10)]
+    assert len(kept.read(some_jobs(1), 100 * HOUR)) == 20
+    kept.add(some_jobs(8, first=40))
+    assert sorted(path.name for path in tmp_path.iterdir())[0] == "hour-10.parquet"
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+BROKEN = {
+    "column": lambda frame: frame.drop("gpus"),
+    "type": lambda frame: frame.with_columns(pl.col("gpus").cast(pl.String)),
+    "null": lambda frame: frame.with_columns(duration=pl.lit(None, pl.Int64)),
+    "range": lambda frame: frame.with_columns(gpus=pl.lit(-5, pl.Int64)),
+    "huge": lambda frame: frame.with_columns(duration=pl.lit(2**62, pl.Int64)),
+    "hour": lambda frame: frame.with_columns(submit=pl.col("submit") + 10 * HOUR),
+    "name": lambda frame: frame.with_columns(user=pl.lit("u" * 1000)),
+    "rows": lambda frame: frame.select(pl.all().repeat_by(MOST_JOBS).explode()),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_file_that_is_no_table_of_its_hour_is_left_out(tmp_path: Path, how: str) -> None:
+    kept = WorkloadRepository(tmp_path)
+    kept.add(some_jobs())
+    path = tmp_path / "hour-3.parquet"
+    BROKEN[how](pl.read_parquet(path)).write_parquet(path)
+    assert len(kept.read(some_jobs(1), 100 * HOUR)) == 36
+    assert len(kept.problems) == 1
+    assert kept.problems[0].startswith("hour-3.parquet: ")
+
+
+@pytest.mark.parametrize("how", ["text", "link", "pipe", "folder"])
+def test_what_is_no_file_is_left_out(tmp_path: Path, how: str) -> None:
+    kept = WorkloadRepository(tmp_path)
+    kept.add(some_jobs())
+    path = tmp_path / "hour-3.parquet"
+    other = path.rename(tmp_path / "elsewhere")
+    match how:
+        case "text":
+            path.write_text("PAR1 not really PAR1")
+        case "link":
+            path.symlink_to(other)
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+    assert len(kept.read(some_jobs(1), 100 * HOUR)) == 36
+    assert len(kept.problems) == 1
+
+
+def test_two_pasts_become_one(tmp_path: Path) -> None:
+    jobs = some_jobs()
+    kept = WorkloadRepository(tmp_path)
+    kept.add(jobs)
+    known = jobs.select(np.arange(10, 30))
+    both = with_past(known, kept.read(jobs, 100 * HOUR))
+    assert both.job_id.tolist() == jobs.job_id.tolist()
+    assert named(both, "user") == named(jobs, "user")
+    assert with_past(None, jobs) is jobs

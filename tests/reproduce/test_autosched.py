@@ -1,0 +1,91 @@
+"""AutoSched's evaluation, on few made-up jobs."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter.adapting.study import AUTOSCHED, LABELS, SELFTUNE
+from shunter.cli.main import app
+from shunter.errors import RunError
+from shunter.report.bootstrap import Estimate
+from shunter.reproduce.autosched.design import DATA, AutoschedPart, setup_of
+from shunter.reproduce.autosched.paper import PrintedGain
+from shunter.reproduce.autosched.study import GainResult, check
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_all_of_it_is_printed_and_kept(tmp_path) -> None:
+    chosen = ["--data", "venus", "-p", "tiresias", "--budget", "2"]
+    command = ["reproduce", "autosched", "--quick", *chosen, "--out", "made"]
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == 0, found.output
+    assert max(map(len, found.stdout.splitlines())) <= 100
+    assert "made-up stand-ins" in found.stdout
+    kept = json.loads((tmp_path / "made" / "reproduction.json").read_text())
+    assert [row["settings"] for row in kept["results"]] == list(LABELS)
+    assert {claim["source"] for claim in kept["claims"]} >= {"section 5.3", "Fig. 9"}
+    assert all(claim["as_printed"] in ("yes", "smaller", "larger", "not clear") for claim in kept["claims"])
+    adapting = {row["settings"]: row["evaluations"] for row in kept["results"]}
+    assert adapting["hindsight"] <= adapting[AUTOSCHED] == adapting[SELFTUNE]
+    assert "<table" in (tmp_path / "made" / "page.html").read_text()
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_the_models_are_judged(tmp_path) -> None:
+    pytest.importorskip("sklearn")
+    pytest.importorskip("lightgbm")
+    found = CliRunner().invoke(app, ["reproduce", "autosched-models", "--quick", "--data", "philly", "--out", "made"])
+    assert found.exit_code == 0, found.output
+    assert max(map(len, found.stdout.splitlines())) <= 100
+    kept = json.loads((tmp_path / "made" / "reproduction.json").read_text())
+    rows = {(row["model"], row["queries"]): row["accuracy"] for row in kept["accuracy"]}
+    assert {queries for _, queries in rows} == {"arrival", "snapshot"}
+    assert all(0 <= accuracy <= 1 for accuracy in rows.values())
+    assert {score["rule"] for score in kept["generated"]["philly"]} >= {"last-hour", "fft-manhattan-itself"}
+    assert "<table" in (tmp_path / "made" / "page.html").read_text()
+
+
+def test_windows_end_so_many_days_later() -> None:
+    assert DATA["venus"].until(14) == "2020-08-09T00:00:00"
+    assert DATA["pai"].until(1.5) == "+29.5"
+
+
+def test_a_window_of_a_public_trace_has_a_past(data) -> None:
+    setup, made_up = setup_of("pai", 2, 0)
+    assert not made_up
+    assert setup.history is not None
+    assert len(setup.history) > 10_000
+    assert setup.trace.submit[-1] - setup.trace.submit[0] <= 2 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict"),
+    [
+        ((1.2, 1.15, 1.3), "yes"),
+        ((0.9, 0.8, 0.99), "smaller"),
+        ((2.0, 1.8, 2.2), "larger"),
+        ((1.0, 0.9, 1.2), "not clear"),
+        ((1.0, 0.998, 1.002), "smaller"),
+        ((1.2, math.nan, math.nan), "not clear"),
+    ],
+)
+def test_a_printed_gain_is_reproduced_where_the_whole_interval_is_within_it(ours, verdict) -> None:
+    claim = PrintedGain("tiresias", AUTOSCHED, SELFTUNE, 1.10, 1.36, "text")
+    assert GainResult(claim, "venus", Estimate(*ours)).verdict == verdict
+
+
+def test_a_direction_has_no_tolerance() -> None:
+    claim = PrintedGain("tiresias", SELFTUNE, AUTOSCHED, 1.0, 1e3, "figure")
+    assert claim.printed == "above 1x"
+    found = [GainResult(claim, "pai", Estimate(*ours)).verdict for ours in ((0.99, 0.9, 1.01), (1.1, 1.01, 1.2))]
+    assert found == ["not clear", "yes"]
+
+
+@pytest.mark.parametrize("part", [{"data": ("mars",)}, {"policies": ("fifo",)}, {"days": 0.0}])
+def test_what_can_not_be_run_is_refused(part) -> None:
+    with pytest.raises(RunError):
+        check(AutoschedPart(**part))
