@@ -58,7 +58,7 @@ def listings(study: RLTuneStudy, wide: bool = False) -> Iterator[Listing]:
     """All tables, in the order of the paper; ``wide``: with completion times and utilisation."""
     for panel in PANELS:
         for data in study.part.data:
-            if data in panel.data:
+            if any(result.panel is panel and result.data == data for result in study.results):
                 yield _panel(study, panel, data, wide)
         if panel is FIGURE_12:
             yield from (table for table in (_table_6(study), _table_7(study)) if table.rows)
@@ -121,7 +121,7 @@ def _table_6(study: RLTuneStudy) -> Listing:
             if result is not None:
                 cells = [changed(result.change(BASES[base], base, "utilization")) for base in gains]
                 rows.append((f"{SITES[data].title}, {words}", *cells))
-        if rows and not study.stands_in and data in study.part.data:
+        if rows and not study.stands_in and rows[-1][0].startswith(SITES[data].title):
             rows.append((f"{SITES[data].title}, printed", *(percent(gain / 100) for gain in gains.values())))
     heads = ("GPUs in use against", *(base.label for base in paper.TABLE_6["philly"]))
     return Listing("Table 6: utilisation", heads, tuple(rows))
