@@ -18,15 +18,13 @@ from rich.table import Table
 
 from benchmarks import workload
 from shunter import registry
-from shunter import world as w
-from shunter.cluster import Cluster, NodeGroup
 from shunter.learning import episodes as e
 from shunter.learning.agents import agent_for
 from shunter.learning.engine import EpisodeEngine, LearnedOrder, LearningGround, ground_for, new_record
 from shunter.learning.environment import SchedulingEnv
 from shunter.learning.training import Task, Trainer, parts_of, spaced
-from shunter.model import GPU, Trace
 from shunter.policies.scored.models import NetworkForm, ScoreModel
+from shunter.reproduce.rltune.latency import decision_ms
 from shunter.seeding import rng
 from shunter.setup import set_up
 from shunter.sim.engine import Simulator
@@ -130,25 +128,9 @@ def neutral(jobs: int) -> Iterator[Row]:
 
 def long_queue() -> Iterator[Row]:
     """One decision of a network with many jobs waiting."""
-    draws = rng(0, "long queue")
-    gpus = draws.choice([1, 2, 4, 8], LONG_QUEUE + 1) * GPU
-    gpus[0] = 8 * GPU
-    duration = draws.integers(60, 86_400, LONG_QUEUE + 1) * 1000
-    submit = np.zeros(LONG_QUEUE + 1, np.int64)
-    trace = Trace.of("long", [str(i) for i in range(LONG_QUEUE + 1)], submit=submit, duration=duration, gpus=gpus)
-    cluster = Cluster("nodes", (NodeGroup(16, 8),))
-    small = ground_for(set_up(trace.select(np.arange(100)), cluster), "oracle", 10)
-    model = agent_for("rltune", small).untrained(rng(0, "benchmark"))
     for visible, shown in ((0, "all"), (128, "128")):
-        policy = LearnedOrder(given=model, estimate="oracle", visible=visible)
-        simulator = Simulator(trace, cluster)
-        simulator.prepare(policy.needs)
-        view, memory = simulator.present(), policy.start(cluster)
-        policy.decide(view, memory)
-        simulator.world.clock[w.N_ARRIVED] = 0  # they were taken in: a later decision does not see them as new
-        took = cpu_seconds(lambda: policy.decide(view, memory), 9)  # noqa: B023 called here
-        assert view.world.clock[w.N_PENDING] > LONG_QUEUE
-        yield f"a decision of a network with {LONG_QUEUE:,} jobs waiting, {shown} in view", 1000 * took, "ms"
+        took = decision_ms(LONG_QUEUE, visible)
+        yield f"a decision of a network with {LONG_QUEUE:,} jobs waiting, {shown} in view", took, "ms"
 
 
 PIECES = ("episodes", "training", "neutral", "queue")

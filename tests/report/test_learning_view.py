@@ -44,4 +44,4 @@ def test_numbers_of_a_judgement_fit_a_terminal_and_stand_beside_their_policy():
     assert max(map(len, lines)) <= 100
     beside = next(at for at, line in enumerate(lines) if line.startswith(" fifo:backfill=easy"))
     assert lines[beside].count("3.53 h") == 3
-    assert lines[beside + 1].count("+77 % (+57 to +177)") == 4
+    assert lines[beside + 1].count("+77 % (+57..+177)") == 4

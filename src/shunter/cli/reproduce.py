@@ -85,7 +85,7 @@ shunter reproduce rltune   # all of it, as published: some hours of CPU, into th
 
 shunter reproduce rltune --quick   # a look: Philly and Lublin, one short training of each agent
 
-shunter reproduce rltune --data philly --epochs 20 --episodes 32 --out philly
+shunter reproduce rltune --data philly --table table9 --epochs 20 --episodes 32 --out philly
 """
 QUICK_REPEATS, QUICK_RACKS = 2, (4, 8)
 KEPT = (
@@ -211,6 +211,14 @@ def rltune(  # noqa: PLR0913, PLR0917  one argument per option
         list[str] | None,
         typer.Option("--data", metavar="D", help="philly, helios, pai, aaic, lublin; repeatable; default: all."),
     ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            metavar="T",
+            help="table9, figure12 (Tables 6 to 8 too), figure17, ablation, rlscheduler; repeatable; default: all.",
+        ),
+    ] = None,
     windows: Annotated[
         int | None, typer.Option("--windows", metavar="N", help="Windows to judge on; default: 12.")
     ] = None,
@@ -244,13 +252,14 @@ def rltune(  # noqa: PLR0913, PLR0917  one argument per option
     kept = _kept("rltune", out, force, json)
     usual = design.QUICK_PART if quick else design.RLTunePart()
     part = design.RLTunePart(
-        check_data(data or usual.data, design.DATA),
-        windows or usual.windows,
-        repeat or usual.draws,
-        trainings or usual.trainings,
-        epochs or usual.epochs,
-        episodes or usual.episodes,
-        seed,
+        data=check_data(data or usual.data, design.DATA),
+        tables=check_data(table or (), design.TABLES, "table"),
+        windows=windows or usual.windows,
+        draws=repeat or usual.draws,
+        trainings=trainings or usual.trainings,
+        epochs=epochs or usual.epochs,
+        episodes=episodes or usual.episodes,
+        seed=seed,
     )
     study.check(part)
     with progress("training", "trainings") as on_training:

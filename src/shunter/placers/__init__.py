@@ -26,6 +26,8 @@ from shunter.world import signatures
 GROUP = "shunter.placers"  # entry points of third parties
 # Rules that put a job on one node if any node could ever hold it, and a larger one on idle nodes and one more.
 TOGETHER = ("consolidate", "first-fit", "tight")
+# Rules that get, in place of a random number, how many GPUs the next waiting job wants; 0: none waits.
+AHEAD = ("weighed-ahead", "weighed-artifact")
 
 
 def names() -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
-from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch
+from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch, precedes
 from shunter.world import I64, Decision, World
 
 
@@ -118,8 +118,42 @@ def draw_for(world: World, job: int) -> int:
 @kernel
 def choose_nodes(world: World, queue: Queue, place: Any, paper: Paper, job: int) -> int:
     """Let the placer choose nodes for a job of whole GPUs; returns how many, 0 if it does not fit."""
+    return choose_with(world, queue, place, paper, job, draw_for(world, job))
+
+
+@kernel
+def choose_ahead(world: World, queue: Queue, place: Any, paper: Paper, job: int) -> int:
+    """The same for a rule that is told how many GPUs the next waiting job wants."""
+    return choose_with(world, queue, place, paper, job, gpus_of_next(world, queue, job))
+
+
+@kernel
+def gpus_of_next(world: World, queue: Queue, job: int) -> int:
+    """How many GPUs the first job wants that waits for the same pool besides this one, by the queue's keys; 0: none."""
+    best = -1
+    for cls in range(len(queue.size)):
+        if queue.pool_of[cls] != queue.pool_of[queue.class_of[job]]:
+            continue
+        members = queue.members[queue.first[cls] : queue.first[cls] + queue.size[cls]]
+        for at in range(len(members)):
+            if at > 0 and waits_besides(world, members[(at - 1) // 2], job):
+                continue  # its parent precedes it
+            if waits_besides(world, members[at], job) and (best < 0 or precedes(queue, members[at], best)):
+                best = members[at]
+    return int(world.jobs[w.GPUS, best]) if best >= 0 else 0
+
+
+@kernel
+def waits_besides(world: World, other: int, job: int) -> bool:
+    """Whether another job than this one waits."""
+    return bool(other != job and world.jobs[w.STATE, other] == w.PENDING)
+
+
+@kernel
+def choose_with(world: World, queue: Queue, place: Any, paper: Paper, job: int, draw: int) -> int:
+    """Let the placer choose nodes, with this number for it; returns how many, 0 if the job does not fit."""
     scratch, nodes = queue.scratch, world.nodes.shape[1]
-    gpus, draw, order = world.jobs[w.GPUS, job], draw_for(world, job), world.nodes[w.RANK]
+    gpus, order = world.jobs[w.GPUS, job], world.nodes[w.RANK]
     if anywhere(world, job) and world.jobs[w.SPAN, job] == 0:
         return int(place(paper.free, world.nodes[w.TOTAL], order, gpus, draw, scratch.nodes, scratch.counts))
     room = 0

@@ -7,16 +7,24 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 Places: TypeAlias = tuple[tuple[int, int], ...]  # (node, GPUs there), by node
-Placement: TypeAlias = Literal["consolidate", "first-fit", "spread", "count", "tight", "weighed"]
+Placement: TypeAlias = Literal[
+    "consolidate", "first-fit", "spread", "count", "tight", "weighed", "weighed-ahead", "weighed-artifact"
+]
 
 
-def place(need: int, free: Sequence[int], pool: Mapping[int, int], placement: Placement) -> Places | None:
-    """Where a job of this many GPUs goes, or None; ``free`` is per node, ``pool`` its nodes and their sizes."""
+def place(
+    need: int, free: Sequence[int], pool: Mapping[int, int], placement: Placement, following: int = 0
+) -> Places | None:
+    """Where a job of this many GPUs goes, or None; ``free`` is per node, ``pool`` its nodes and their sizes.
+
+    ``following``: what the next waiting job wants, for rules that are told.
+    """
     if not pool:
         return None
     nodes = sorted(pool)
-    if placement == "weighed":
-        where = min(layouts(need, free, pool), key=lambda layout: cost(layout, free, pool), default=None)
+    if placement.startswith("weighed"):
+        known, counted = following if placement != "weighed" else 0, placement != "weighed-artifact"
+        where = min(layouts(need, free, pool), key=lambda way: cost(way, free, pool, known, counted), default=None)
     elif placement == "count":
         where = gather(need, free, nodes)
     elif placement == "spread":
@@ -55,12 +63,18 @@ def pack(need: int, free: Sequence[int], pool: Mapping[int, int]) -> Places | No
     return None
 
 
-def cost(where: Places, free: Sequence[int], pool: Mapping[int, int]) -> Fraction:
-    """Partly used nodes, and 0.3 for each eighth of the largest node by which free GPUs differ."""
+def cost(
+    where: Places, free: Sequence[int], pool: Mapping[int, int], following: int = 0, counted: bool = True
+) -> Fraction:
+    """Partly used nodes (if ``counted``), free GPUs that differ, and nodes that still hold the following job.
+
+    Weights: 1, 0.3 for each eighth of the largest node, and -0.5.
+    """
     left = taken(free, where)
-    partly = sum(0 < left[node] < size for node, size in pool.items())
+    partly = sum(0 < left[node] < size for node, size in pool.items()) if counted else 0
+    fitting = sum(left[node] >= following for node in pool) if following else 0
     gap = max(left[node] for node in pool) - min(left[node] for node in pool)
-    return partly + Fraction(3, 10) * 8 * gap / max(pool.values())
+    return partly + Fraction(3, 10) * 8 * gap / max(pool.values()) - Fraction(1, 2) * fitting
 
 
 def most_free_first(nodes: Iterable[int], free: Sequence[int]) -> list[int]:

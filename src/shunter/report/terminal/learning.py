@@ -71,4 +71,4 @@ def _cell(name: str, number: Mapping[str, Any]) -> str:
     if number["low"] is None or number["value"] == number["base"]:
         return value
     share, low, high = (100 * number[part] for part in ("share", "low", "high"))
-    return f"{value}\n{share:+.0f} % ({low:+.0f} to {high:+.0f})"
+    return f"{value}\n{share:+.0f} % ({low:+.0f}..{high:+.0f})"

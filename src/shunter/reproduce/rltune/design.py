@@ -61,6 +61,7 @@ class AgentTraining:
 class Panel:
     """One table: entrants on the same windows."""
 
+    name: str  # for the command line
     title: str
     data: tuple[str, ...]
     entrants: tuple[Entrant, ...]
@@ -108,13 +109,18 @@ GPU_TRACES, CPU_TRACES = ("philly", "helios", "pai"), ("lublin",)
 DATA = (*GPU_TRACES, "aaic", *CPU_TRACES)
 QUICK = ("philly", "lublin")
 TABLE_9, FIGURE_12, FIGURE_17, ABLATION, PUBLISHED_CPU, UNSEEN_CPU = PANELS = (
-    Panel("Table 9", (*GPU_TRACES, "aaic"), (FIFO_STRICT, FIFO, *LEARNED, *COMMON)),
-    Panel("Fig. 12, Tables 6 to 8", GPU_TRACES, (*BASES, *BASES.values(), *COMMON), LONG_WINDOW),
-    Panel("Fig. 17: one long window", ("philly",), (FIFO, ON_FIFO, *COMMON), RUN, 1),
-    Panel("Fig. 10 and 16: ablation", ("philly", "helios"), (SLURM, NAIVE, UNSOLVED, PRO, *COMMON)),
-    Panel("RLScheduler, as published", CPU_TRACES, ON_CPUS, LONG_WINDOW, whole=True, information=(TRUTH,)),
-    Panel("RLScheduler, on jobs it has not seen", CPU_TRACES, ON_CPUS, LONG_WINDOW, information=(TRUTH,)),
+    Panel("table9", "Table 9", (*GPU_TRACES, "aaic"), (FIFO_STRICT, FIFO, *LEARNED, *COMMON)),
+    Panel("figure12", "Fig. 12, Tables 6 to 8", GPU_TRACES, (*BASES, *BASES.values(), *COMMON), LONG_WINDOW),
+    Panel("figure17", "Fig. 17: one long window", ("philly",), (FIFO, ON_FIFO, *COMMON), RUN, 1),
+    Panel("ablation", "Fig. 10 and 16: ablation", ("philly", "helios"), (SLURM, NAIVE, UNSOLVED, PRO, *COMMON)),
+    Panel(
+        "rlscheduler", "RLScheduler, as published", CPU_TRACES, ON_CPUS, LONG_WINDOW, whole=True, information=(TRUTH,)
+    ),
+    Panel(
+        "rlscheduler", "RLScheduler, on jobs it has not seen", CPU_TRACES, ON_CPUS, LONG_WINDOW, information=(TRUTH,)
+    ),
 )  # fmt: skip
+TABLES = tuple(dict.fromkeys(panel.name for panel in PANELS))
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,7 @@ class RLTunePart:
     """Which part of it is run."""
 
     data: tuple[str, ...] = DATA
+    tables: tuple[str, ...] = TABLES
     windows: int = 12
     draws: int = 5  # arrivals or virtual clusters, as recorded first
     trainings: int = 3  # of each agent, with seeds of their own
@@ -136,7 +143,7 @@ class RLTunePart:
 
     def panels(self) -> Iterator[tuple[Panel, str, str]]:
         """Each table of it: on which data, and with which information."""
-        for panel in PANELS:
+        for panel in (each for each in PANELS if each.name in self.tables):
             for data in (name for name in self.data if name in panel.data):
                 for information in panel.information:
                     yield panel, data, information

@@ -33,7 +33,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Listing:
+class WordTable:
     """A table of words."""
 
     title: str
@@ -54,18 +54,18 @@ def changed(change: Estimate) -> str:
     return f"{percent(change.value)}{ends}{'*' * shown(change)}"
 
 
-def listings(study: RLTuneStudy, wide: bool = False) -> Iterator[Listing]:
+def listings(study: RLTuneStudy, wide: bool = False) -> Iterator[WordTable]:
     """All tables, in the order of the paper; ``wide``: with completion times and utilisation."""
     for panel in PANELS:
         for data in study.part.data:
-            if data in panel.data:
+            if any(result.panel is panel and result.data == data for result in study.results):
                 yield _panel(study, panel, data, wide)
         if panel is FIGURE_12:
             yield from (table for table in (_table_6(study), _table_7(study)) if table.rows)
     yield _latency(study)
     found = study.claims()
     if found:
-        yield Listing(
+        yield WordTable(
             "Printed: how many times as much",
             ("claim", "from", "jobs", "with", "printed", "ours", "direction", "size"),
             tuple(_claim(known, one) for known, one in found),
@@ -77,7 +77,7 @@ def objective_of(panel: Panel) -> str:
     return next((entrant.objective for entrant in panel.entrants if entrant.agent), "wait")
 
 
-def _panel(study: RLTuneStudy, panel: Panel, data: str, wide: bool) -> Listing:
+def _panel(study: RLTuneStudy, panel: Panel, data: str, wide: bool) -> WordTable:
     """Entrants on one data set, with each information side by side."""
     results = [study.result(panel, data, information) for information in panel.information]
     found = [result for result in results if result is not None]
@@ -96,7 +96,7 @@ def _panel(study: RLTuneStudy, panel: Panel, data: str, wide: bool) -> Listing:
         rows.append((entrant.label, *cells, *(_printed(study, panel, data, entrant, name) for name in printed)))
     windows = "1 window" if first.windows == 1 else f"{first.windows} windows"
     title = f"{panel.title}, {SITES[data].title}: {windows} of {first.length:,} jobs"
-    return Listing(title, tuple(heads), tuple(rows))
+    return WordTable(title, tuple(heads), tuple(rows))
 
 
 def _cells(result: PanelResult, entrant: Entrant, measure: str, wide: bool) -> list[str]:
@@ -112,7 +112,7 @@ def _printed(study: RLTuneStudy, panel: Panel, data: str, entrant: Entrant, meas
     return "" if figure is None else duration(figure) if measure == "wait" else number(figure)
 
 
-def _table_6(study: RLTuneStudy) -> Listing:
+def _table_6(study: RLTuneStudy) -> WordTable:
     """The gain in utilisation over each base."""
     rows = []
     for data, gains in paper.TABLE_6.items():
@@ -121,13 +121,13 @@ def _table_6(study: RLTuneStudy) -> Listing:
             if result is not None:
                 cells = [changed(result.change(BASES[base], base, "utilization")) for base in gains]
                 rows.append((f"{SITES[data].title}, {words}", *cells))
-        if rows and not study.stands_in and data in study.part.data:
+        if rows and not study.stands_in and rows[-1][0].startswith(SITES[data].title):
             rows.append((f"{SITES[data].title}, printed", *(percent(gain / 100) for gain in gains.values())))
     heads = ("GPUs in use against", *(base.label for base in paper.TABLE_6["philly"]))
-    return Listing("Table 6: utilisation", heads, tuple(rows))
+    return WordTable("Table 6: utilisation", heads, tuple(rows))
 
 
-def _table_7(study: RLTuneStudy) -> Listing:
+def _table_7(study: RLTuneStudy) -> WordTable:
     """The wait of models that were trained on one base, against each."""
     rows = []
     for information, words in WORDS.items():
@@ -142,10 +142,10 @@ def _table_7(study: RLTuneStudy) -> Listing:
         for base, figures in paper.TABLE_7.items():
             rows.append((f"{base.label}, printed", *(percent(-figure / 100) for figure in figures), ""))
     heads = ("trained on", *(f"against {base.label}" for base in BASES), "against SAF")
-    return Listing("Table 7: the wait of models against other bases, Helios", heads, tuple(rows))
+    return WordTable("Table 7: the wait of models against other bases, Helios", heads, tuple(rows))
 
 
-def _latency(study: RLTuneStudy) -> Listing:
+def _latency(study: RLTuneStudy) -> WordTable:
     rows = []
     for waiting in dict.fromkeys(queue for queue, _ in study.latency):
         all_seen, few = (
@@ -154,7 +154,7 @@ def _latency(study: RLTuneStudy) -> Listing:
         printed = f"{paper.DECISION_S[waiting]} s" if waiting in paper.DECISION_S else ""
         rows.append((f"{waiting:,}", f"{all_seen:.2f} ms", f"{few:.2f} ms", printed))
     heads = ("jobs waiting", "a decision, all in view", "128 in view", "printed")
-    return Listing("Section 5.7: a decision", heads, tuple(rows))
+    return WordTable("Section 5.7: a decision", heads, tuple(rows))
 
 
 def _claim(information: str, one: ClaimResult) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from shunter.report.terminal.tables import table
 from shunter.reproduce.rltune import paper
-from shunter.reproduce.rltune.listing import LEGEND, Listing, listings
+from shunter.reproduce.rltune.listing import LEGEND, WordTable, listings
 from shunter.reproduce.rltune.study import RLTuneStudy
 
 
@@ -21,7 +21,7 @@ def view(study: RLTuneStudy) -> RenderableType:
     )
 
 
-def _table(listing: Listing) -> RenderableType:
+def _table(listing: WordTable) -> RenderableType:
     made = table(f"{listing.title}\n{listing.heads[0]}", *listing.heads[1:])
     for row in listing.rows:
         made.add_row(*(Text(cell.replace(" (", "\n(")) for cell in row))

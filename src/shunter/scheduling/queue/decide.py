@@ -15,7 +15,7 @@ from shunter import world as w
 from shunter.arrays import type_of
 from shunter.compiled import kernel, pointer
 from shunter.scheduling.estimates import expect, expect_by_model, learn, learn_model
-from shunter.scheduling.placing import add_other, add_start, as_it_is, choose_nodes, find_gpus
+from shunter.scheduling.placing import add_other, add_start, as_it_is, choose_ahead, choose_nodes, find_gpus
 from shunter.scheduling.queue.queue import (
     B_CONSERVATIVE,
     B_EASY,
@@ -119,15 +119,18 @@ def never(world: World, queue: Queue, parts: Parts, target: int, plan: Decision)
 
 
 @cache
-def parts_for(key: Any, place: Any, tiers: bool, learned: bool) -> Parts:
-    """The pointers that every queue policy needs; ``learned``: a model makes its estimates."""
+def parts_for(key: Any, place: Any, tiers: bool, learned: bool, sees_next: bool = False) -> Parts:
+    """The pointers that every queue policy needs; ``learned``: a model makes its estimates.
+
+    ``sees_next``: the placement rule is told what the next waiting job wants.
+    """
     window = np.zeros(1, np.int64)
     mine = [type_of(World), type_of(Queue)]
     choose = types.int64(*mine, typeof(place), typeof(Paper(*[window] * 5)), types.int64)
     return Parts(
         key,
         place,
-        _pointer(choose_by_tiers if tiers else choose_nodes, choose),
+        _pointer(choose_by_tiers if tiers else choose_ahead if sees_next else choose_nodes, choose),
         _pointer(expect_by_model if learned else expect, types.int64(*mine, types.int64)),
         _pointer(learn_model if learned else learn, types.void(*mine, types.int64)),
     )

@@ -105,8 +105,9 @@ class Ordering(Estimating):
         """The compiled queue, which serves every order."""
         queue = queue_for(self, view, cluster, previous)
         parts = parts_for(
-            key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.predictor)
-        )
+            key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.predictor),
+            sees_next=self.placement in placers.AHEAD,
+        )  # fmt: skip
         tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted, queue.config.sees_pool)
         return Compiled(decide_pointer(tools), queue, tools)
 
