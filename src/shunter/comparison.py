@@ -34,6 +34,7 @@ from shunter.run_folder import Run, check_folder, load, new_folder
 from shunter.seeding import check_seed
 from shunter.setup import ClusterLike, Setup, TraceLike, check, set_up
 from shunter.simulation import NamedPolicy, describe, resolve, run
+from shunter.under_way import UnderWay, shown
 from shunter.variants import with_grid
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from shunter.report.drawing import Figure
 
+UNFINISHED = ".unfinished"  # the ending of a hidden folder beside a comparison: its runs that have ended
 FREE = "0"  # what stops cost where they cost nothing
 USUAL_COSTS = f"0,{RESTART_S:g}"
 MORE_RECORDED = "no repeat of a recorded trace has other jobs"
@@ -320,13 +322,20 @@ def compare_setup(
         check(setup, each.policy)
     if options.out is not None:
         check_folder(options.out, options.force)
-    with _stash(setup, options.out) as stash, _resumable(stash):
+    about = UnderWay("comparison", setup.trace.name, setup.cluster.name, labels)
+    with _stash(setup, options.out) as stash, _resumable(stash), shown(options.out, about) as note_progress:
+
+        def on_progress(ended: int, total: int) -> None:
+            note_progress(ended, total)
+            if progress is not None:
+                progress(ended, total)
+
         rows = [
             [_task(setup, one, text, seed, repeat, stash, options.decisions, cost) for repeat in range(options.repeat)]
             for one, text, cost in zip(chosen, labels, costs, strict=True)
         ]
         tasks = [task for row in rows for task in row]
-        done = _run_tasks(setup, tasks, workers, progress or (lambda ended, total: None))
+        done = _run_tasks(setup, tasks, workers, on_progress)
         found = [[_read(task, added) for task in row] for row in rows]
         first = [row[0] for row in rows]
         comparison = Comparison(
@@ -426,7 +435,7 @@ def _stash(setup: Setup, out: Path | None) -> Iterator[Path]:
 
     with contextlib.ExitStack() as stack:
         try:
-            stash = _cache(setup) if out is None else out.parent / f".{out.name}.unfinished"
+            stash = _cache(setup) if out is None else out.parent / f".{out.name}{UNFINISHED}"
             stash.mkdir(parents=True, exist_ok=True)
             # The folder may be another account's: a link in it is not followed, and a pipe is not waited for.
             lock = os.open(stash / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import shutil
+import threading
+import zipfile
 from concurrent.futures import Future
 
 import pytest
+from served import TOKEN
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 
-from shunter.errors import RunError
-from shunter.web.access import Access
+from shunter.errors import PolicyError, RunError
+from shunter.web import tasks as web_tasks
+from shunter.web.access import Access, token_in
 from shunter.web.changes import BIN, Changes
-from shunter.web.choices import MOST_JOBS, trace_text
+from shunter.web.choices import MOST_JOBS, checked_policy, trace_text
 from shunter.web.folder import RunsFolder
 from shunter.web.tasks import BackgroundTask, Tasks
 
@@ -112,3 +118,164 @@ def test_the_bin_is_no_way_out(tmp_path):
     with pytest.raises(RunError, match="is a link"):
         Changes(RunsFolder.of(tmp_path / "in")).delete("run")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+# -- what programs send
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"trace": NaN, "cluster": "1x8", "policies": ["fifo"]}',
+        b'{"trace": "synthetic:jobs=5,gpus=8", "cluster": "1x8", "policies": ["fifo"], "load": "\\ud800"}',
+        b'{"trace": "\\ud800", "cluster": "\\ud800", "policies": ["\\ud800"]}',
+        b'{"trace": "a", "cluster": "1x8", "policies": ["' + b"ces:policy=" * 20_000 + b'fifo"]}',
+        b"[" * 100_000,
+        b"\xff",
+    ],
+)
+def test_what_is_no_request_is_a_message(served, body):
+    about = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    found = served.ask("POST", "/api/simulate", body, **about)
+    assert found.status in (400, 422)
+    assert found.json["detail"]
+
+
+def test_policies_inside_others_have_an_end():
+    assert checked_policy("ces:policy=sjf") == "ces:policy=sjf"
+    with pytest.raises(PolicyError, match="others inside it"):
+        checked_policy("ces:policy=" * 150 + "fifo")
+
+
+def test_only_what_browsers_need_is_served(served):
+    assert served.get("/static/report/report.css").status == 200
+    assert served.get("/static/report/js/figures.js").status == 200
+    for path in ("/static/report/page.py", "/static/report/__init__.py", "/static/vendor/manifest.json", "/static/"):
+        assert served.get(path).status == 404
+
+
+# -- files
+
+
+def test_a_token_file_that_is_none_is_a_message(tmp_path):
+    (tmp_path / "folder").mkdir(mode=0o700)
+    with pytest.raises(RunError, match="is no file"):
+        token_in(tmp_path / "folder")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe" * 40)
+    (tmp_path / "bytes").chmod(0o600)
+    with pytest.raises(RunError, match="32 letters"):
+        token_in(tmp_path / "bytes")
+
+
+def _bomb_of_text() -> bytes:
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb") as file:
+        for _ in range(4):
+            file.write(b"0" * 2**24)  # 64 MiB in 64 KiB
+    return packed.getvalue()
+
+
+def _bomb_of_cells() -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", b" " * 2**26)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(("name", "made"), [("a.csv.gz", _bomb_of_text), ("a.xlsx", _bomb_of_cells)])
+def test_a_small_file_that_unpacks_to_much_is_refused(served, monkeypatch, name, made):
+    monkeypatch.setattr("shunter.safe_files.PARSED_LEAST", 2**24)
+    monkeypatch.setattr("shunter.safe_files.PARSED_SHARE", 0.0)
+    found = served.ask("PUT", f"/what-if/traces?name={name}", made(), Authorization=f"Bearer {TOKEN}")
+    assert found.status == 200
+    about = served.get("/what-if/trace", trace=found.text)
+    assert about.status == 422
+    assert "more than 16 MiB" in about.text
+    (served.folder / found.text).unlink()
+
+
+HOSTILE = {
+    "cut short": lambda whole: whole[: len(whole) // 2],
+    "no end": lambda whole: whole[:-4] + b"XXXX",
+    "other bytes": lambda whole: whole[:40] + bytes(200) + whole[240:],
+    "a length that is none": lambda whole: whole[:-8] + b"\xff\xff\xff\x7f" + whole[-4:],
+    "only its mark": lambda whole: b"PAR1",
+}
+
+
+@pytest.mark.parametrize("harm", HOSTILE.values(), ids=list(HOSTILE))
+def test_a_parquet_file_that_was_changed_is_a_message(served, harm):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    packed = io.BytesIO()
+    pq.write_table(pa.table({"job_id": ["<script>"], "submit": [0], "duration": [60], "gpus": [1]}), packed)
+    body = harm(packed.getvalue())
+    found = served.ask("PUT", "/what-if/traces?name=bad.parquet", body, Authorization=f"Bearer {TOKEN}")
+    about = served.get("/what-if/trace", trace=found.text)
+    assert about.status == 422
+    assert "bad.parquet" in about.text
+    (served.folder / found.text).unlink()
+
+
+def test_a_trace_has_a_limit_of_jobs(served, monkeypatch):
+    monkeypatch.setattr("shunter.web.routes.trying.MOST_JOBS", 10)
+    monkeypatch.setattr("shunter.web.what_if.MOST_JOBS", 10)
+    assert "up to 10 jobs" in served.get("/what-if/trace", trace="jobs.csv").text
+    body = {"trace": "jobs.csv", "cluster": "2x4", "policies": ["fifo"]}
+    assert "up to 10 jobs" in served.post_json("/api/simulate", body).json["detail"]
+
+
+# -- work
+
+
+def _until_stopped(task):
+    while True:
+        task.report(0, 1)
+
+
+def test_work_can_be_stopped_and_has_a_limit(monkeypatch):
+    work = Tasks()
+    first, second = work.begin(_until_stopped), work.begin(_until_stopped)
+    work.stop(second.id)  # it waits for its turn
+    work.stop(first.id)
+    assert web_tasks.ended_within(first, 60)
+    assert web_tasks.ended_within(second, 60)
+    assert first.problem.startswith("stopped;")
+    assert second.problem == "stopped before it began"
+    monkeypatch.setattr(web_tasks, "LONGEST_S", 0.0)
+    late = work.begin(_until_stopped)
+    assert web_tasks.ended_within(late, 60)
+    assert "takes longer than" in late.problem
+    work.close()
+
+
+def test_few_pages_follow_their_progress_at_once(served, monkeypatch):
+    task = served.state.tasks.begin(lambda task: None)
+    monkeypatch.setattr(web_tasks, "MOST_WATCHERS", 0)
+    assert served.get(f"/what-if/tasks/{task.id}/events").status == 422
+    monkeypatch.setattr(web_tasks, "MOST_WATCHERS", 1)
+    for _ in range(3):  # each that ends makes room
+        assert "event: over" in served.get(f"/what-if/tasks/{task.id}/events").text
+    assert served.state.tasks.watchers == 0
+
+
+def test_tasks_are_begun_from_many_threads_at_once():
+    work, found = Tasks(), []
+
+    def begin():
+        for _ in range(50):
+            try:
+                found.append(work.begin(lambda task: None).id)
+            except RunError:
+                continue
+            work.all()
+
+    threads = [threading.Thread(target=begin) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == len(found)
+    assert len(work.all()) <= web_tasks.MOST_KEPT
+    work.close()

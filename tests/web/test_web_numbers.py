@@ -118,7 +118,7 @@ def test_the_command_prints_an_address_that_answers_and_stops_when_told(tmp_path
     command = [sys.executable, "-m", "shunter", "web", str(tmp_path), "--port", "0", "--json"]
     command += ["--token-file", str(tmp_path / "token")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
-        lines = [running.stdout.readline() for _ in range(5)]
+        lines = [running.stdout.readline() for _ in range(6)]
         about = json.loads("".join(lines))
         assert about["open"].startswith(f"{about['url']}/enter#token=")
         assert about["url"].startswith("http://127.0.0.1:")

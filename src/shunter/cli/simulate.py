@@ -121,13 +121,19 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter import simulation
     from shunter.report.terminal.tables import summary_view
     from shunter.setup import recorded_setup
+    from shunter.under_way import UnderWay, shown
 
     chosen = simulation.resolve(record.policy)
     setup = recorded_setup(record, chosen.policy)
     say_about(setup, record.cluster.text, [chosen])
     (chosen,) = learn(setup, [chosen])
-    with progress("simulating") as on_progress:
-        count = lambda ended: on_progress(ended, len(setup.trace))  # noqa: E731
+    about = UnderWay("run", setup.trace.name, record.cluster.text, [record.policy])
+    with progress("simulating") as on_progress, shown(out, about) as note_progress:
+
+        def count(ended: int) -> None:
+            on_progress(ended, len(setup.trace))
+            note_progress(ended, len(setup.trace))
+
         why = decisions or report is not None
         result = simulation.run(setup, chosen, record.seed, record.repeat, count, why)
     if out is not None:

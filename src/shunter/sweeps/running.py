@@ -16,6 +16,7 @@ from shunter.sweeps.places import Ground, Places
 from shunter.sweeps.plan import SweepPlan
 from shunter.sweeps.store import Store
 from shunter.sweeps.work import Batch, Row, RunLike, Runner
+from shunter.under_way import UnderWay, shown
 
 BATCH_S = 2.0  # what a batch should take: long against handing it over, short against what is lost with it
 MOST_IN_BATCH = 500
@@ -80,10 +81,17 @@ def run_all(
     there = set(done["key"].to_list())
     queue = _Queue({key: run for key, run in runs.items() if key not in there})
     progress = Progress(len(runs), len(runs) - len(queue))
+    about = UnderWay("sweep", "", "", [], "runs")
     try:
-        while len(queue):
-            with suppress(WorkerLostError), open_engine(runner) as engine:
-                _drain(engine, queue, runner, store, progress, on_progress)
+        with shown(None if store.temporary else store.folder, about) as note_progress:
+
+            def follow(now: Progress) -> None:
+                note_progress(now.found + now.done, now.total)
+                on_progress(now)
+
+            while len(queue):
+                with suppress(WorkerLostError), open_engine(runner) as engine:
+                    _drain(engine, queue, runner, store, progress, follow)
     except KeyboardInterrupt as interrupt:
         if not store.temporary:
             interrupt.add_note(

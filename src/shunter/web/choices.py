@@ -19,6 +19,7 @@ from shunter.web.folder import RunsFolder
 SYNTHETIC = "synthetic"
 MOST_JOBS = 200_000  # of a synthetic trace
 MOST_NODES, MOST_GPUS = 10_000, 16
+LONGEST_POLICY, DEEPEST_POLICY = 2000, 3
 SIZE = re.compile(r"([1-9]\d{0,4})x([1-9]\d?)")
 NOT_IN_VALUES = re.compile(r"[,:\s]")
 
@@ -65,7 +66,7 @@ def policy_class(name: str) -> type[Any]:
     return registry.policy_class(name)
 
 
-def policy_text(name: str, values: Mapping[str, str]) -> str:
+def policy_text(name: str, values: Mapping[str, str], depth: int = 0) -> str:
     """A policy's text from a form; fields that are empty or have their defaults are left out."""
     known = {field.name: field for field in fields_of(name)}
     settings = {}
@@ -74,26 +75,28 @@ def policy_text(name: str, values: Mapping[str, str]) -> str:
         if key not in known:
             raise PolicyError(f"policy '{name}' has no parameter '{key[:80]}'; {did_you_mean(key[:80], known)}")
         if value and value != known[key].default:
-            _check(name, known[key], value)
+            _check(name, known[key], value, depth)
             settings[key] = value
     text = f"{name}:{','.join(f'{key}={value}' for key, value in settings.items())}" if settings else name
     registry.policy(text)  # a value outside its range is refused here
     return text
 
 
-def _check(name: str, field: ParameterField, value: str) -> None:
+def _check(name: str, field: ParameterField, value: str, depth: int) -> None:
     if field.about.policy:
-        checked_policy(value.replace(";", ","))
+        checked_policy(value.replace(";", ","), depth + 1)
     elif NOT_IN_VALUES.search(value):
         raise PolicyError(f"policy '{name}': parameter '{field.name}' takes no spaces, commas or colons")
     elif field.about.choices and value not in field.about.choices:
         raise PolicyError(f"policy '{name}': parameter '{field.name}' must be one of {', '.join(field.about.choices)}")
 
 
-def checked_policy(text: str) -> str:
+def checked_policy(text: str, depth: int = 0) -> str:
     """A policy's text from elsewhere, with its settings spelled out."""
+    if len(text) > LONGEST_POLICY or depth > DEEPEST_POLICY:
+        raise PolicyError(f"a policy has up to {LONGEST_POLICY:,} letters here, and {DEEPEST_POLICY} others inside it")
     name, values = named(text)
-    return policy_text(name, values)
+    return policy_text(name, values, depth)
 
 
 def trace_text(folder: RunsFolder, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Lock
@@ -38,7 +38,7 @@ class QueueFilter:
     user: str = ""
     partition: str = ""
     text: str = ""  # a part of the job's id or name
-    page: int = 0
+    begin: int = 0  # how many are skipped
     when: bool = False  # whether starts are forecast
     policy: str = ""  # whose order is shown beside the manager's; "": the controller's
 
@@ -98,6 +98,7 @@ class ClusterView:
         self._lock = Lock()
         self._kept: tuple[float, Outlook | None] = (0.0, None)
         self._ordering = Lock()
+        self._lined: tuple[Outlook | None, Sequence[LiveJob]] = (None, ())
         self._orders: tuple[Snapshot | None, dict[str, PolicyOrder]] = (None, {})
 
     def _fresh(self, make: Callable[[], Outlook]) -> Outlook:
@@ -136,9 +137,8 @@ class ClusterView:
     def queue(self, wanted: QueueFilter, most: int) -> tuple[list[QueuedJob], int]:
         """A part of the waiting jobs in the manager's order, and how many there are."""
         outlook, changed = self.outlook(), self._changed()
-        pending = [job for job in outlook.snapshot.jobs if job.state == "PENDING"]
-        ordered = [(place, job) for place, job in enumerate(outlook.line.order(pending), 1) if wanted.keeps(job)]
-        begin = wanted.page * most
+        ordered = [(place, job) for place, job in enumerate(self._line(outlook), 1) if wanted.keeps(job)]
+        begin = wanted.begin
         meaning = outlook.snapshot.words.meaning
         part = ordered[begin : begin + most]
         starts = self._starts(outlook, [job for _, job in part]) if wanted.when else {}
@@ -151,6 +151,14 @@ class ClusterView:
             for place, job in part
         ]  # fmt: skip
         return shown, len(ordered)
+
+    def _line(self, outlook: Outlook) -> Sequence[LiveJob]:
+        """The waiting jobs in the manager's order, found once for each look at the cluster."""
+        with self._ordering:
+            if self._lined[0] is not outlook:
+                pending = [job for job in outlook.snapshot.jobs if job.state == "PENDING"]
+                self._lined = (outlook, outlook.line.order(pending))
+            return self._lined[1]
 
     def order(self, policy: str = "") -> PolicyOrder:
         """The order of this policy, or of the controller's; found once for each look at the cluster."""

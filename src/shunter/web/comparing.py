@@ -31,7 +31,18 @@ def report_of(folder: RunsFolder, names: Sequence[str]) -> Contents:
         if len(paths) > 1:
             raise RunError("a sweep has a report of its own; tick it alone")
         return sweep_page.contents(Store.existing(paths[0]).read(), store=paths[0].name)
-    runs = named_apart(folder, [run for path in paths for run in _runs(folder, path)])
+    return _report(named_apart(folder, [run for path in paths for run in _runs(folder, path)]))
+
+
+def so_far(folder: RunsFolder, name: str) -> Contents:
+    """The report of those runs of a comparison under way that have ended."""
+    paths = [path for path in folder.unfinished(name) if not _is_later_repeat(path)]
+    if not paths:
+        raise RunError("no run of it has ended yet, or all have; load the list again")
+    return _report(named_apart(folder, [(path.name, run_folder.load(path)) for path in paths]))
+
+
+def _report(runs: Sequence[tuple[str, Run]]) -> Contents:
     if len(runs) > MOST_RUNS:
         raise RunError(f"a report shows up to {MOST_RUNS} runs, got {len(runs)}; tick fewer")
     if len(runs) == 1:

@@ -9,9 +9,12 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from shunter import under_way
+from shunter.comparison import UNFINISHED
 from shunter.errors import RunError
 from shunter.sweeps.store import MARK as SWEEP_MARK
 from shunter.sweeps.store import RUNS as SWEEP_RUNS
+from shunter.under_way import ENDING, UnderWay
 
 RUN_MARK, COMPARISON_MARK = "experiment.toml", "comparison.json"
 MARKS = {RUN_MARK: "run", COMPARISON_MARK: "comparison", SWEEP_MARK: "sweep"}
@@ -20,6 +23,7 @@ TRACE_ENDINGS = (".csv", ".tsv", ".swf", ".txt", ".json", ".jsonl", ".parquet", 
 DEEPEST = 5  # folders below the one that is shown
 LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes, letters
 MOST_FOLDERS = 20_000  # that are looked into
+MOST_UNDER_WAY = 100  # in one folder
 NAME = re.compile(r"[A-Za-z0-9_=+@,()-][A-Za-z0-9._=+@,() -]{0,99}")
 
 
@@ -58,15 +62,36 @@ class RunsFolder:
 
     def found(self) -> Iterator[tuple[Path, str]]:
         """Every run, comparison and sweep with its kind; links are not followed, hidden folders are left out."""
+        return ((folder, kind) for folder, kind in self._folders() if kind)
+
+    def under_way(self) -> Iterator[tuple[str, UnderWay]]:
+        """The names of the folders that are still being made, with how far each is."""
+        for folder, kind in self._folders():
+            for file in _files_under_way(folder) if not kind else ():
+                name = file.name.removeprefix(".").removesuffix(ENDING)
+                found = under_way.read(file) if name and _plain(name) else None
+                if found is not None and found.alive:
+                    yield self.name(folder / name), found
+
+    def _folders(self) -> Iterator[tuple[Path, str]]:
+        """Every folder that is looked into, with what it is; "": none of ours."""
         seen, todo = 0, [(self.root, 0)]
         while todo and seen < MOST_FOLDERS:
             folder, depth = todo.pop()
             seen += 1
             kind = self.kind(folder) if depth else ""
-            if kind:
-                yield folder, kind
+            yield folder, kind
             if kind in ("", "comparison") and depth < DEEPEST:
                 todo += [(each, depth + 1) for each in _folders(folder)]
+
+    def unfinished(self, name: str) -> list[Path]:
+        """The runs of a comparison under way that have ended."""
+        path = self.path(name)
+        stash = path.with_name(f".{path.name}{UNFINISHED}")
+        if _has_links(stash) or not stash.is_dir():
+            return []
+        found = sorted(each.parent for each in stash.glob(f"*/{RUN_MARK}"))
+        return [each for each in found if self.kind(each) == "run"]
 
     def traces(self) -> list[str]:
         """The files here and in the folder of dropped files that may be traces."""
@@ -97,6 +122,15 @@ class RunsFolder:
             raise RunError(f"{TRACES}: can't be written: {error.strerror}; make room there") from None
         finally:
             part.unlink(missing_ok=True)
+
+
+def _files_under_way(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [each for each in entries if each.name.endswith(ENDING) and each.is_file(follow_symlinks=False)]
+    except OSError:
+        return []  # not ours to read
+    return [Path(each) for each in sorted(found, key=lambda each: each.name)[:MOST_UNDER_WAY]]
 
 
 def _folders(folder: Path) -> list[Path]:

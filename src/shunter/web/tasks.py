@@ -6,17 +6,20 @@ import asyncio
 import json
 import logging
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from threading import Event, Lock
 from typing import Any
 
 from shunter.errors import RunError, ShunterError
-from shunter.processes import Progress
 
 MOST_KEPT = 12  # tasks whose results can still be shown
 MOST_WAITING = 4  # tasks that wait for their turn
+MOST_WATCHERS = 32  # browsers that follow tasks at once
+LONGEST_S = 600.0  # of one task; a larger run is one for the command line
 LOOK_S = 0.1  # between two looks at a task
 SIGN_OF_LIFE_S = 15.0  # between two events, so that a proxy keeps the connection
 
@@ -29,6 +32,21 @@ class BackgroundTask:
     future: Future[Any]
     done: int = 0  # steps
     total: int = 0
+    parts: tuple[Any, ...] = ()  # what is known before it is over
+    begun: float | None = None  # by the monotonic clock; None: it waits for its turn
+    stopped: Event = field(default_factory=Event)
+
+    def report(self, done: int, total: int) -> None:
+        """Take note of steps; ends the work if that is wanted, or if it takes too long."""
+        self.done, self.total = done, total
+        if self.stopped.is_set():
+            raise RunError("stopped; change something and run it again")
+        if self.begun is not None and time.monotonic() - self.begun > LONGEST_S:
+            raise RunError(f"this takes longer than {LONGEST_S / 60:.0f} minutes; use the command line, or fewer jobs")
+
+    def add(self, part: Any) -> None:
+        """Take note of something that can be shown already."""
+        self.parts = (*self.parts, part)
 
     @property
     def over(self) -> bool:
@@ -38,6 +56,8 @@ class BackgroundTask:
     @property
     def problem(self) -> str:
         """Why it failed; "": it did not."""
+        if self.future.cancelled():
+            return "stopped before it began"
         error = self.future.exception() if self.over else None
         return "" if error is None else str(error) if isinstance(error, ShunterError) else "an error; see the log"
 
@@ -57,22 +77,26 @@ class Tasks:
     """The last pieces of work; one is done at a time."""
 
     kept: OrderedDict[str, BackgroundTask] = field(default_factory=OrderedDict)
+    watchers: int = 0
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "shunter-web"))
+    _lock: Lock = field(default_factory=Lock)
 
-    def begin(self, work: Callable[[Progress], Any]) -> BackgroundTask:
-        """Hand over work, which gets a function to report its steps to."""
-        if sum(not task.over for task in self.kept.values()) > MOST_WAITING:
-            raise RunError("too much is being computed; wait until some of it is done")
+    def begin(self, work: Callable[[BackgroundTask], Any]) -> BackgroundTask:
+        """Hand over work, which gets its task to report its steps to."""
         task = BackgroundTask(secrets.token_hex(8), Future())
-
-        def report(done: int, total: int) -> None:
-            task.done, task.total = done, total
-
-        task.future = self._pool.submit(_logged, work, report)
-        self.kept[task.id] = task
-        while len(self.kept) > MOST_KEPT:
-            self.kept.popitem(last=False)
+        with self._lock:
+            if sum(not each.over for each in self.kept.values()) > MOST_WAITING:
+                raise RunError("too much is being computed; wait until some of it is done")
+            self.kept[task.id] = task
+            while len(self.kept) > MOST_KEPT:
+                self.kept.popitem(last=False)
+            task.future = self._pool.submit(_logged, work, task)
         return task
+
+    def all(self) -> list[BackgroundTask]:
+        """The tasks that are kept, the last first."""
+        with self._lock:
+            return list(reversed(self.kept.values()))
 
     def prepare(self, work: Callable[[], Any]) -> None:
         """Do something before the first task, which nobody waits for."""
@@ -80,9 +104,11 @@ class Tasks:
 
     def find(self, task_id: str) -> BackgroundTask:
         """The task of this name."""
-        if task_id not in self.kept:
+        with self._lock:
+            found = self.kept.get(task_id)
+        if found is None:
             raise RunError("this result is no longer kept; run it again")
-        return self.kept[task_id]
+        return found
 
     def ended(self, task_id: str) -> BackgroundTask:
         """The task of this name, which must be over: who waits for it would keep others from being answered."""
@@ -90,14 +116,24 @@ class Tasks:
             raise RunError("this is still being computed; ask again later")
         return task
 
+    def stop(self, task_id: str) -> None:
+        """End a task: at once if it waits, else at its next step."""
+        task = self.find(task_id)
+        task.stopped.set()
+        task.future.cancel()
+
     def close(self) -> None:
-        """Begin nothing more."""
+        """Begin nothing more, and end what is under way."""
+        for task in self.all():
+            task.stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _logged(work: Callable[[Progress], Any], report: Progress) -> Any:
+def _logged(work: Callable[[BackgroundTask], Any], task: BackgroundTask) -> Any:
+    task.begun = time.monotonic()
     try:
-        return work(report)
+        task.report(0, 0)
+        return work(task)
     except ShunterError:
         raise
     except Exception:
@@ -111,16 +147,20 @@ def ended_within(task: BackgroundTask, seconds: float) -> bool:
     return task.over
 
 
-async def events(task: BackgroundTask) -> AsyncIterator[str]:
+async def events(tasks: Tasks, task: BackgroundTask) -> AsyncIterator[str]:
     """The progress of a task as server-sent events; the last one says that it is over."""
-    last, quiet = -1.0, 0.0
-    while not task.over:
-        if task.share != last or quiet >= SIGN_OF_LIFE_S:
-            last, quiet = task.share, 0.0
-            yield _event("progress", {"done": task.done, "total": task.total})
-        await asyncio.sleep(LOOK_S)
-        quiet += LOOK_S
-    yield _event("over", {"problem": task.problem})
+    last, quiet = (-1, -1), 0.0
+    tasks.watchers += 1
+    try:
+        while not task.over:
+            if (now := (task.done, len(task.parts))) != last or quiet >= SIGN_OF_LIFE_S:
+                last, quiet = now, 0.0
+                yield _event("progress", {"done": task.done, "total": task.total, "parts": len(task.parts)})
+            await asyncio.sleep(LOOK_S)
+            quiet += LOOK_S
+        yield _event("over", {"problem": task.problem})
+    finally:
+        tasks.watchers -= 1
 
 
 def _event(name: str, data: dict[str, Any]) -> str:

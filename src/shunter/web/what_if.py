@@ -14,7 +14,6 @@ from shunter import simulation
 from shunter.clusters.stop_costs import USUAL
 from shunter.comparison import Comparison, of_runs
 from shunter.errors import RunError
-from shunter.processes import Progress
 from shunter.report.html.course import courses, distributions
 from shunter.report.html.findings import label
 from shunter.report.html.overview import overview
@@ -24,9 +23,12 @@ from shunter.simulation import Result, resolve
 from shunter.web.choices import checked_policy, cluster_text, policy_text, trace_text
 from shunter.web.folder import RunsFolder
 from shunter.web.forms import Sent
+from shunter.web.tasks import BackgroundTask
 
 MOST_POLICIES = 8
 MOST_KEPT = 4  # answers that are shown side by side
+MOST_JOBS = 1_000_000  # of a trace in the folder
+LONGEST_TEXT = 200  # letters of a setting
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,14 @@ class WhatIf:
     load: str = ""
     drop_unfit: bool = False
     seed: int = 0
+    overhead: str = ""  # what a stop costs; "": as the command line has it
+    checkpointable: str = ""  # which jobs can be stopped; "": as the trace says
+
+    @property
+    def _more(self) -> dict[str, Any]:
+        """The other settings, by their names in Python; only those that are set."""
+        named = ("load", "drop_unfit", "overhead", "checkpointable", "seed")
+        return {name: value for name in named if (value := getattr(self, name))}
 
     @property
     def command(self) -> str:
@@ -46,9 +56,8 @@ class WhatIf:
         single = len(self.policies) == 1
         words = ["shunter", "simulate" if single else "compare", self.trace, "--cluster", self.cluster]
         words += [word for policy in self.policies for word in ("--policy", policy)]
-        words += ["--load", self.load] if self.load else []
-        words += ["--drop-unfit"] if self.drop_unfit else []
-        words += ["--seed", str(self.seed)] if self.seed else []
+        for name, value in self._more.items():
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
         return shlex.join(words)
 
     @property
@@ -56,11 +65,7 @@ class WhatIf:
         """The same in Python."""
         single = len(self.policies) == 1
         chosen: Any = self.policies[0] if single else list(self.policies)
-        more = "".join(
-            f", {name}={value!r}"
-            for name, value in (("load", self.load), ("drop_unfit", self.drop_unfit), ("seed", self.seed))
-            if value
-        )
+        more = "".join(f", {name}={value!r}" for name, value in self._more.items())
         call = f"shunter.{'simulate' if single else 'compare'}({self.trace!r}, {self.cluster!r}, {chosen!r}{more})"
         shown = "print(result.summary)" if single else "print(result.verdict)"
         lines = ["import shunter", "", 'if __name__ == "__main__":', f"    result = {call}", f"    {shown}"]
@@ -77,13 +82,25 @@ def of_form(folder: RunsFolder, form: Sent) -> WhatIf:
         trace += f",gpus={_whole(form.one('gpus_of_trace', '128'), 'GPUs')},load={_number(form.one('trace_load', '1'))}"
         trace += f",seed={_whole(form.one('trace_seed', '0'), 'seed')}"
     cluster = form.one("cluster") or f"{form.one('nodes')}x{form.one('gpus')}"
-    return asked(folder, trace, cluster, policies, form.one("load").strip(), bool(form.one("drop_unfit")))
+    texts = {name: form.one(name).strip() for name in ("load", "overhead", "checkpointable")}
+    return asked(folder, trace, cluster, policies, drop_unfit=bool(form.one("drop_unfit")), **texts)
 
 
 def asked(
-    folder: RunsFolder, trace: str, cluster: str, policies: Sequence[str], load: str = "", drop_unfit: bool = False
+    folder: RunsFolder,
+    trace: str,
+    cluster: str,
+    policies: Sequence[str],
+    *,
+    load: str = "",
+    drop_unfit: bool = False,
+    overhead: str = "",
+    checkpointable: str = "",
 ) -> WhatIf:
     """A what-if of which every part was checked."""
+    for name, text in (("load", load), ("overhead", overhead), ("checkpointable", checkpointable)):
+        if len(text) > LONGEST_TEXT or not text.isprintable():
+            raise RunError(f"{name} has up to {LONGEST_TEXT} letters that can be printed")
     if not policies:
         raise RunError("there is no policy; choose one")
     if len(policies) > MOST_POLICIES:
@@ -91,7 +108,8 @@ def asked(
     chosen = tuple(checked_policy(policy) for policy in policies)
     if len(set(chosen)) < len(chosen):
         raise RunError("a policy is chosen twice with the same parameters; change or remove one")
-    return WhatIf(trace_text(folder, trace), cluster_text(cluster), chosen, load, drop_unfit)
+    found = trace_text(folder, trace), cluster_text(cluster), chosen, load, drop_unfit
+    return WhatIf(*found, overhead=overhead, checkpointable=checkpointable)
 
 
 def _whole(text: str, what: str) -> int:
@@ -139,19 +157,28 @@ class WhatIfAnswer:
         return [*overview(self.runs, self.rows)[several:], *charts]
 
 
-def answered(wanted: WhatIf, progress: Progress) -> WhatIfAnswer:
+def answered(wanted: WhatIf, task: BackgroundTask) -> WhatIfAnswer:
     """Run all policies one after the other; reasons for waiting are recorded."""
     begun = time.perf_counter()
     chosen = [resolve(policy) for policy in wanted.policies]
-    must_fit = wanted.policies if wanted.drop_unfit else ()
-    setup = _set_up(wanted.trace, wanted.cluster, must_fit, wanted.load, _version(wanted.trace))
+    setup = _set_up(wanted, _version(wanted.trace))
     jobs, results = len(setup.trace), []
+    if jobs > MOST_JOBS:
+        raise RunError(f"a trace has up to {MOST_JOBS:,} jobs here, this one {jobs:,}; use the command line")
     for number, policy in enumerate(chosen):
-        done = lambda ended, number=number: progress(number * jobs + ended, jobs * len(chosen))  # noqa: E731
+        done = lambda ended, number=number: task.report(number * jobs + ended, jobs * len(chosen))  # noqa: E731
         results.append(simulation.run(setup, policy, wanted.seed, progress=done, decisions=True))
+        task.add(results[-1].kept)
     made = WhatIfAnswer(wanted, tuple(results), setup.redraws, time.perf_counter() - begun)
     made.runs  # noqa: B018 made here, while progress is shown
     return made
+
+
+def so_far(runs: Sequence[Run]) -> list[str]:
+    """Charts of the policies that have ended, while others still run."""
+    rows = [run.summary for run in runs]
+    names = [label(row) for row in rows]
+    return [*distributions(names, runs, rows), *courses(names, runs, rows)]
 
 
 def _version(trace: str) -> tuple[int, int]:
@@ -163,6 +190,14 @@ def _version(trace: str) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4)
-def _set_up(trace: str, cluster: str, must_fit: tuple[str, ...], load: str, version: tuple[int, int]) -> Setup:
+def _prepared(setting: tuple[Any, ...], version: tuple[int, int]) -> Setup:
     """The trace and the cluster; the same again need not be read again, unless the file's ``version`` is another."""
-    return set_up(trace, cluster, must_fit, overhead=USUAL, load=load)
+    trace, cluster, must_fit, load, overhead, checkpointable = setting
+    more = {"checkpointable": checkpointable} if checkpointable else {}
+    return set_up(trace, cluster, must_fit, overhead=overhead or USUAL, load=load, **more)
+
+
+def _set_up(wanted: WhatIf, version: tuple[int, int]) -> Setup:
+    must_fit = wanted.policies if wanted.drop_unfit else ()
+    setting = (wanted.trace, wanted.cluster, must_fit, wanted.load, wanted.overhead, wanted.checkpointable)
+    return _prepared(setting, version)

@@ -37,6 +37,8 @@ class SimulationRequest(BaseModel):
     policies: list[str] = Field(description="name or name:key=value,...; the first is the baseline.")
     load: str = Field("", description="Stretch or compress arrivals until the cluster has this load.")
     drop_unfit: bool = Field(False, description="Skip jobs that can never fit.")
+    overhead: str = Field("", description="Seconds that a stop and a start cost, such as 60,120; none: 62 s in all.")
+    checkpointable: str = Field("", description="Which jobs can be stopped: all, none, 25%, user:ann.")
 
 
 class JobRequest(BaseModel):
@@ -97,8 +99,11 @@ def explained(state: WithState, run: str, job: str) -> dict[str, Any]:
 @router.post("/simulate", summary="Run policies on a trace and a cluster")
 def simulate(state: WithState, wanted: SimulationRequest) -> list[dict[str, Any]]:
     """A summary per policy: what `shunter simulate --json` prints. Nothing is kept."""
-    question = asked(state.folder, wanted.trace, wanted.cluster, wanted.policies, wanted.load, wanted.drop_unfit)
-    return [dict(row) for row in state.tasks.begin(lambda progress: answered(question, progress)).result.rows]
+    question = asked(
+        state.folder, wanted.trace, wanted.cluster, wanted.policies, load=wanted.load, drop_unfit=wanted.drop_unfit,
+        overhead=wanted.overhead, checkpointable=wanted.checkpointable,
+    )  # fmt: skip
+    return [dict(row) for row in state.tasks.begin(lambda task: answered(question, task)).result.rows]
 
 
 # -- policies
@@ -125,7 +130,7 @@ def jobs(state: WithState, user: str = "", partition: str = "", page: int = 0) -
     """Up to 10,000 jobs; `page` counts from 0."""
     if page < 0:
         raise RunError("page must be 0 or more")
-    found, count = state.cluster.queue(QueueFilter(user, partition, "", page), MOST_JOBS)
+    found, count = state.cluster.queue(QueueFilter(user, partition, "", page * MOST_JOBS), MOST_JOBS)
     listed = [
         {
             "job_id": one.job.id, "user": one.job.user, "partition": one.job.partition, "gpus": one.job.gpus,

@@ -23,7 +23,8 @@ from shunter.web.state import SharedState, state_of
 from shunter.web.templating import answer, html
 
 ENTRIES = 50  # of the audit
-SHOWN = 50  # waiting jobs of one part of the list
+SHOWN = 60  # waiting jobs of one part of the list
+MOST_USERS = 200  # that a field suggests
 
 router = APIRouter(include_in_schema=False)
 WithState = Annotated[SharedState, Depends(state_of)]
@@ -37,13 +38,13 @@ def user_of(request: Request, state: SharedState) -> str:
 
 
 def _queue(state: SharedState, form: Sent, user: str = "") -> dict[str, Any]:
-    page = form.one("page", "0")
-    if not page.isdecimal() or len(page) > 6:
+    begin = form.one("begin", "0")
+    if not begin.isdecimal() or len(begin) > 7:
         raise RunError("there is no such part of the list")
     named = form.one("policy").strip()
     policy = checked_policy(named) if named else ""
     texts = (form.one("user", user), form.one("partition"), form.one("text"))
-    wanted = QueueFilter(*texts, int(page), bool(form.one("when")), policy)
+    wanted = QueueFilter(*texts, int(begin), bool(form.one("when")), policy)
     jobs, count = state.cluster.queue(wanted, SHOWN)
     shown = {"jobs": jobs, "count": count, "wanted": wanted, "shown": SHOWN, "order": state.cluster.order(policy)}
     return {**shown, **_words()}
@@ -82,7 +83,7 @@ def cluster(request: Request, state: WithState, form: WithQuestion) -> Response:
     user = user_of(request, state)
     choices = {
         "names": registry.names(),
-        "users": state.cluster.users(),
+        "users": state.cluster.users()[:MOST_USERS],
         "partitions": state.cluster.partitions(),
         "me": user,
     }
@@ -106,6 +107,12 @@ def controller(state: WithState) -> Response:
 def queue(state: WithState, form: WithQuestion) -> Response:
     """The waiting jobs, as a filter changes them."""
     return answer("queue.html", _queue(state, form))
+
+
+@router.get("/cluster/queue/rows")
+def rows(state: WithState, form: WithQuestion) -> Response:
+    """A part of the waiting jobs, as someone scrolls."""
+    return answer("queue_rows.html", _queue(state, form))
 
 
 @router.get("/cluster/jobs/{job_id}")

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
 from shunter.errors import RunError
+from shunter.under_way import UnderWay
+from shunter.web import comparing
 from shunter.web.comparing import leaves_repeats_out, report_of
 from shunter.web.forms import Sent, asked, sent
 from shunter.web.listing import RunFilter
@@ -46,6 +48,33 @@ def listed(state: WithState, form: WithQuestion) -> Response:
     return answer("runs_list.html", _list(state, form))
 
 
+@router.get("/runs/under-way")
+def under_way(state: WithState) -> Response:
+    """What is being run now, here or elsewhere, and how far it is; a change of the list loads that again."""
+    found = [
+        {"name": name, "about": about, "line": _line(about), "ended": len(state.folder.unfinished(name))}
+        for name, about in state.folder.under_way()
+    ]
+    return answer("under_way.html", {"found": found, "names": " ".join(str(each["name"]) for each in found)})
+
+
+def _line(about: UnderWay) -> str:
+    """The course of what is done, as points of a line in a box of 100 by 30."""
+    last, total = max((at for at, _ in about.points), default=0.0), about.total or 1
+    points = [(0.0, 0), *about.points]
+    return " ".join(f"{100 * at / (last or 1):.1f},{30 - 30 * min(done / total, 1):.1f}" for at, done in points)
+
+
+@router.get("/runs/so-far")
+def so_far(state: WithState, form: WithQuestion) -> Response:
+    """The report of what has ended of a comparison under way."""
+    name = form.one("run")
+    found = comparing.so_far(state.folder, name)
+    shown = {"found": found, "links": html([found.links()]), "body": html([found.body()]), "steps": []}
+    title = f"{name}, so far"
+    return answer("report.html", state.page("runs", title, first_repeats=False, unfinished=True, **shown))
+
+
 @router.get("/runs/report")
 def report(state: WithState, form: WithQuestion) -> Response:
     """The report of what is ticked."""
@@ -54,7 +83,7 @@ def report(state: WithState, form: WithQuestion) -> Response:
     steps = [name for name in names if state.folder.kind(state.folder.path(name)) == "run"]
     shown = {"found": found, "links": html([found.links()]), "body": html([found.body()]), "steps": steps}
     shown["first_repeats"] = leaves_repeats_out(state.folder, names)
-    return answer("report.html", state.page("runs", found.title, **shown))
+    return answer("report.html", state.page("runs", found.title, unfinished=False, **shown))
 
 
 @router.get("/runs/steps")

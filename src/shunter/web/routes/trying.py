@@ -20,7 +20,7 @@ from shunter.web.folder import check_name
 from shunter.web.forms import Sent, asked, sent
 from shunter.web.state import SharedState, state_of
 from shunter.web.templating import answer, html
-from shunter.web.what_if import MOST_KEPT, WhatIfAnswer, answered, of_form
+from shunter.web.what_if import MOST_JOBS, MOST_KEPT, WhatIfAnswer, answered, of_form, so_far
 
 SOON_S = 1.5  # a result that is there by then comes at once, without a bar of progress
 FIRST = ("fifo", "saf")  # policies that the form begins with
@@ -83,6 +83,8 @@ def about_trace(state: WithState, form: WithQuestion) -> Response:
     if name == "synthetic":
         return answer("trace.html", {"about": None, "findings": [], "name": name})
     found = traces.read(trace_text(state.folder, name), None, "fail")
+    if len(found) > MOST_JOBS:
+        raise RunError(f"a trace has up to {MOST_JOBS:,} jobs here, this one {len(found):,}; use the command line")
     return answer("trace.html", {"about": describe(found), "findings": validate(found), "name": name})
 
 
@@ -90,28 +92,46 @@ def about_trace(state: WithState, form: WithQuestion) -> Response:
 def run(state: WithState, form: WithForm) -> Response:
     """Run what the form says; what takes longer shows its progress."""
     wanted = of_form(state.folder, form)
-    task = state.tasks.begin(lambda progress: answered(wanted, progress))
+    task = state.tasks.begin(lambda task: answered(wanted, task))
     return _shown(state, task) if tasks.ended_within(task, SOON_S) else answer("progress.html", {"task": task})
 
 
 @router.get("/what-if/tasks/{task_id}/events")
 async def events(task_id: str, state: WithState) -> Response:
     """The progress, as server-sent events."""
-    found: AsyncIterator[str] = tasks.events(state.tasks.find(task_id))
+    task = state.tasks.find(task_id)
+    if state.tasks.watchers >= tasks.MOST_WATCHERS:
+        raise RunError(f"{tasks.MOST_WATCHERS} pages follow their progress already; load this one again later")
+    found: AsyncIterator[str] = tasks.events(state.tasks, task)
     return StreamingResponse(found, media_type="text/event-stream")
+
+
+@router.post("/what-if/tasks/{task_id}/stop")
+def stop(task_id: str, state: WithState) -> Response:
+    """End what is under way."""
+    state.tasks.stop(task_id)
+    return answer("problem_part.html", {"problem": "Stopped."})
+
+
+@router.get("/what-if/tasks/{task_id}/parts")
+def parts(task_id: str, state: WithState) -> Response:
+    """Charts of the policies that have ended, while others still run."""
+    found = state.tasks.find(task_id).parts
+    return answer("parts.html", {"charts": html(so_far(found)) if found else "", "count": len(found)})
 
 
 @router.get("/what-if/tasks/{task_id}")
 def result(task_id: str, state: WithState) -> Response:
     """The result."""
-    return _shown(state, state.tasks.ended(task_id))
+    task = state.tasks.ended(task_id)
+    if task.problem:
+        return answer("problem_part.html", {"problem": task.problem}, 422)
+    return _shown(state, task)
 
 
 def _shown(state: SharedState, task: tasks.BackgroundTask) -> Response:
     found: WhatIfAnswer = task.result
-    others = [
-        each for each in reversed(state.tasks.kept.values()) if each is not task and each.over and not each.problem
-    ]
+    others = [each for each in state.tasks.all() if each is not task and each.over and not each.problem]
     answers = [(task.id, found), *((each.id, each.result) for each in others)][:MOST_KEPT]
     values: dict[str, Any] = {"task": task, "found": found, "answers": answers, "glance": html(found.glance())}
     return answer("answer.html", values)

@@ -5,8 +5,20 @@
   const { announce, make } = Controls;
 
   // What htmx has put into the page may have charts.
-  document.body.addEventListener("htmx:afterSettle", (event) => Figures.drawIn(event.target));
+  document.body.addEventListener("htmx:afterSettle", ({ target }) => {
+    Figures.drawIn(target);
+    target.querySelector("[data-focus]")?.focus(); // a question that has just come
+  });
   document.body.addEventListener("htmx:sendError", () => announce("The server does not answer."));
+
+  // When a run under way begins or ends, the list of runs is another.
+  document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const before = detail.target;
+    if (before.id !== "under-way") return;
+    const after = new DOMParser().parseFromString(detail.serverResponse, "text/html").getElementById("under-way");
+    const fewer = before.dataset.names && after && after.dataset.names !== before.dataset.names;
+    if (fewer) htmx.ajax("GET", "/runs/list", { target: "#list", source: "#filters" });
+  });
 
   // Light and dark are remembered in this browser.
   new MutationObserver(() => {

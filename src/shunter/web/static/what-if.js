@@ -57,12 +57,29 @@
     target.value = "";
   });
 
+  // The cluster that suits a trace, by one press.
+  const use = (size) => {
+    const [nodes, gpus] = size.split("x").map(Number);
+    document.getElementById("cluster").value = "";
+    for (const [name, value] of [["nodes", nodes], ["gpus", gpus]]) {
+      const field = form.elements[name];
+      if (value > Number(field.max)) field.max = value;
+      field.value = value;
+      field.parentElement.querySelector("output").textContent = value;
+    }
+    form.elements.nodes.dispatchEvent(new Event("change", { bubbles: true }));
+  };
+  form.addEventListener("click", ({ target }) => target.dataset.cluster && use(target.dataset.cluster));
+
   // ------------------------------------------------------------------------------------------- policies
 
   let slots = document.querySelectorAll(".slot").length;
   document.getElementById("add").addEventListener("click", () => {
     htmx.ajax("GET", `/what-if/slot?slot=p${slots++}`, { target: "#slots", swap: "beforeend" });
   });
+
+  let pressed = false;
+  form.addEventListener("submit", ({ submitter }) => (pressed = Boolean(submitter)));
 
   let running = 0;
   form.addEventListener("change", ({ target }) => {
@@ -77,17 +94,29 @@
   const follow = (frame) => {
     const task = frame.dataset.task,
       source = new EventSource(`/what-if/tasks/${task}/events`);
+    let shown = 0;
     source.addEventListener("progress", ({ data }) => {
-      const { done, total } = JSON.parse(data);
+      const { done, total, parts } = JSON.parse(data);
+      if (!frame.isConnected) return source.close(); // another answer has taken its place
+      if (parts > shown) {
+        shown = parts; // charts grow policy by policy
+        htmx.ajax("GET", `/what-if/tasks/${task}/parts`, { target: frame.querySelector(".parts") });
+      }
       frame.querySelector("progress").value = total ? done / total : 0;
       frame.querySelector(".done").textContent = total ? `${done.toLocaleString("en")} of ${total.toLocaleString("en")} jobs` : "";
+      return undefined;
     });
     source.addEventListener("over", () => {
       source.close();
-      htmx.ajax("GET", `/what-if/tasks/${task}`, { target: "#answer" });
+      if (frame.isConnected) htmx.ajax("GET", `/what-if/tasks/${task}`, { target: "#answer" });
     });
   };
   answer.addEventListener("htmx:afterSettle", () => {
+    if (pressed && answer.querySelector(".answer, .problem, .progress")) {
+      pressed = false; // on a phone the answer is below the form
+      answer.scrollIntoView({ block: "start", behavior: "instant" });
+      answer.focus({ preventScroll: true });
+    }
     const frame = answer.querySelector("[data-task]:not([data-followed])");
     if (!frame) return;
     frame.dataset.followed = "";

@@ -1,0 +1,123 @@
+"""Work that is under way, as a small file beside the folder that it will fill: others can follow how far it is.
+
+``runs/sjf`` has ``runs/.sjf.under-way.json`` as long as its run is computed. ``shunter web`` shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shunter.errors import RunError
+from shunter.safe_files import text_of, whole
+
+ENDING = ".under-way.json"
+EVERY_S = 1.0  # between two writes
+MOST_POINTS = 100  # of a course
+SILENT_S = 600.0  # after which work on another machine counts as gone
+
+
+@dataclass
+class UnderWay:
+    """How far it is."""
+
+    kind: str  # run, comparison or sweep
+    trace: str
+    cluster: str
+    policies: list[str]
+    unit: str = "jobs"
+    done: int = 0
+    total: int = 0
+    begun: float = field(default_factory=time.time)  # seconds since 1970
+    at: float = 0.0  # when this was written
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    points: list[tuple[float, int]] = field(default_factory=list)  # seconds since it began, steps done by then
+
+    @property
+    def alive(self) -> bool:
+        """Whether someone still works on it, as far as this machine can know."""
+        if self.host != socket.gethostname():
+            return time.time() - self.at < SILENT_S
+        return Path(f"/proc/{self.pid}").exists() if Path("/proc/self").exists() else time.time() - self.at < SILENT_S
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, 0 to 1."""
+        return min(self.done / self.total, 1.0) if self.total > 0 else 0.0
+
+
+def file_of(folder: Path) -> Path:
+    """The file that says how far the work on a folder is."""
+    return folder.with_name(f".{folder.name}{ENDING}")
+
+
+@contextmanager
+def shown(folder: Path | None, about: UnderWay) -> Iterator[Progressing]:
+    """Keep the file as long as the block lasts; without a folder there is none."""
+    writer = Progressing(folder, about)
+    try:
+        yield writer
+    finally:
+        writer.end()
+
+
+class Progressing:
+    """Gets the steps done, and all, and writes them down now and then; what can't be written is left out."""
+
+    def __init__(self, folder: Path | None, about: UnderWay) -> None:
+        self.file = file_of(folder.absolute()) if folder is not None else None
+        self.about = about
+        self._written = -EVERY_S
+
+    def __call__(self, done: int, total: int) -> None:
+        """Take note of steps."""
+        now = time.monotonic()
+        if self.file is None or now - self._written < EVERY_S:
+            return
+        self._written, about = now, self.about
+        about.done, about.total, about.at = done, total, time.time()
+        about.points.append((round(about.at - about.begun, 1), done))
+        if len(about.points) > MOST_POINTS:
+            about.points = about.points[::2]
+        with suppress(OSError, RunError):  # a full disk must not end the run
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with whole(self.file, RunError) as part:
+                part.write_text(json.dumps(asdict(about)))
+
+    def end(self) -> None:
+        """It is over."""
+        if self.file is not None:
+            with suppress(OSError):
+                self.file.unlink(missing_ok=True)
+
+
+def read(file: Path) -> UnderWay | None:
+    """What a file says; None: it is none of ours, or gone."""
+    try:
+        found: Any = json.loads(text_of(file, RunError))
+        made = UnderWay(**found)
+        numbers = (made.done, made.total, made.begun, made.at, made.pid)
+        texts = (made.kind, made.trace, made.cluster, made.unit, made.host)
+        if not all(isinstance(each, str) for each in (*texts, *made.policies)) or made.kind not in KINDS:
+            return None
+        if not all(isinstance(each, int | float) and 0 <= each < 2**53 for each in numbers):
+            return None
+        made.points = _checked(made.points)
+    except (RunError, ValueError, TypeError, RecursionError):
+        return None
+    return made
+
+
+KINDS = ("run", "comparison", "sweep")
+
+
+def _checked(points: Sequence[Any]) -> list[tuple[float, int]]:
+    return [(float(at), int(done)) for at, done in points[: 2 * MOST_POINTS]]

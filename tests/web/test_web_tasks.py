@@ -1,0 +1,153 @@
+"""Work that takes long, operators and screen readers, in a browser: from the first click to the result."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from itertools import pairwise
+
+import pytest
+from served import TRACE
+
+import shunter
+from shunter import under_way
+from shunter.live.journal import Journal
+from shunter.testing.memory_manager import MemoryManager
+from shunter.under_way import UnderWay, shown
+from shunter.web.settings import LiveSources
+
+pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
+sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright; ./scripts/install all,dev has it")
+
+OPERATOR_TOKEN = "operat0r-" * 5
+USABLE = "input:not([type=hidden]), select, textarea, button, a[href], canvas, progress, [role=region]"
+NAMELESS = """(usable) => [...document.querySelectorAll(usable)]
+  .filter((one) => one.offsetParent)
+  .filter((one) => !(one.labels?.length || one.ariaLabel || one.title || one.textContent.trim()))
+  .map((one) => one.outerHTML.slice(0, 120))"""
+LEVELS = """() => [...document.querySelectorAll("h1, h2, h3, h4")]
+  .filter((one) => one.offsetParent).map((one) => Number(one.tagName[1]))"""
+
+
+@pytest.fixture(scope="module")
+def served(serve, filled, live):
+    return serve(filled, live=live)
+
+
+def test_a_run_that_is_under_way_grows_and_then_is_in_the_list(serve, opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(under_way, "EVERY_S", 0.0)
+    page = opened(serve(tmp_path))
+    with shown(tmp_path / "long", UnderWay("run", "philly", "36x8", ["las"])) as note:
+        note(100, 1000)
+        page.reload()
+        page.wait_for_selector("text=100 of 1,000 jobs")
+        points = page.locator(".course polyline").get_attribute("points")
+        note(500, 1000)
+        page.wait_for_selector("text=500 of 1,000 jobs")
+        assert len(page.locator(".course polyline").get_attribute("points")) > len(points)
+        shunter.simulate(TRACE, "4x4", "las").save(tmp_path / "long")
+    page.wait_for_selector("#list >> text=las")
+    assert page.locator(".under-way li").count() == 0
+
+
+def test_runs_of_a_comparison_under_way_are_reported_as_they_end(serve, opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(under_way, "EVERY_S", 0.0)
+    shunter.simulate(TRACE, "4x4", "las").save(tmp_path / ".both.unfinished" / "1-las")
+    with shown(tmp_path / "both", UnderWay("comparison", "x", "4x4", ["las", "fifo"])) as note:
+        note(120, 240)
+        page = opened(serve(tmp_path))
+        page.get_by_role("link", name="Report of the 1 that have ended").click()
+        page.wait_for_selector("text=The comparison is under way.")
+        page.wait_for_selector("figure.chart svg")
+
+
+def test_a_what_if_is_stopped(served, opened, monkeypatch):
+    from shunter.web.routes import trying
+
+    going = threading.Event()
+
+    def forever(wanted, task):
+        while True:
+            going.set()
+            task.report(1, 10)
+            time.sleep(0.01)
+
+    monkeypatch.setattr(trying, "SOON_S", 0.0)
+    monkeypatch.setattr(trying, "answered", forever)
+    page = opened(served, "/what-if")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_selector("text=1 of 10 jobs")
+    assert going.is_set()
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_selector("#answer >> text=stopped; change something and run it again")
+
+
+def test_the_cluster_that_suits_a_trace_is_set_and_the_answer_comes_into_view(served, opened):
+    page = opened(served, "/what-if", viewport={"width": 400, "height": 700})
+    page.locator("#trace").select_option("jobs.csv")
+    page.get_by_role("button", name="Use it").click()
+    size = page.locator("#about-trace dd").last.inner_text().split()[0]
+    nodes, gpus = size.split("x")
+    assert [page.locator(f"[name={name}]").input_value() for name in ("nodes", "gpus")] == [nodes, gpus]
+    page.locator("[name=checkpointable]").fill("none")
+    page.locator("[name=overhead]").fill("30,60")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_selector(".answer .verdict")
+    command = page.locator(".copy code").first.inner_text()
+    assert f"--cluster {size} " in command
+    assert command.endswith("--overhead 30,60 --checkpointable none")
+    sync_api.expect(page.locator("#answer")).to_be_focused()
+    sync_api.expect(page.locator(".answer .verdict").first).to_be_in_viewport()
+
+
+def test_an_operator_tries_and_pauses_a_controller(serve, opened, tmp_path):
+    manager = MemoryManager()
+    for minutes in (600, 600, 300, 100):
+        manager.submit(4, minutes)
+    manager.schedule()
+    manager.snapshot().save(tmp_path / "now.json")
+    live = LiveSources(snapshot=tmp_path / "now.json", journal=tmp_path / "j.db")
+    operated = serve(tmp_path, live=live, operator_token=OPERATOR_TOKEN)
+    operated.state.operator.manager = lambda: manager
+    page = opened(operated, "/cluster")
+    page.get_by_text("For operators").click()
+    page.get_by_label("Operators' token").fill(OPERATOR_TOKEN)
+    page.get_by_role("button", name="Enter").click()
+    page.get_by_label("Policy", exact=True).fill("sjf:estimate=limit")
+    page.get_by_role("button", name="Dry-run", exact=True).click()
+    sync_api.expect(page.get_by_role("button", name="Confirm dry-run")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#operation >> text=set 4 nice=")
+    assert manager.calls["change"] == 0
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.get_by_role("button", name="Cancel").click()
+    assert page.locator("#operation").inner_text() == ""
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.get_by_role("button", name="Confirm pause").click()
+    page.wait_for_selector("#operation >> text=From now on nothing is changed")
+    page.wait_for_selector("#controller >> text=handed back by an operator on the page")
+    with closing(Journal.reading(tmp_path / "j.db")) as book:
+        assert [kind for _, kind, _ in book.events()] == ["operator", "operator", "stop"]
+    page.get_by_role("button", name="Leave").click()
+    page.wait_for_selector("text=For operators")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/runs", "/what-if", "/learn", "/learn/sjf", "/cluster", "/cluster/jobs/3", "/api/docs", "/runs/report?run=both"],
+)
+def test_everything_that_can_be_used_has_a_name_and_headings_have_an_order(served, opened, path):
+    page = opened(served, path)
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(NAMELESS, USABLE) == []
+    levels = page.evaluate(LEVELS)
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert page.locator("html").get_attribute("lang") == "en"
+    assert page.locator("main").count() == 1
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
