@@ -1,9 +1,9 @@
 """Numba's compiler without what our kernels never need: most of a first run is spent in its Python code.
 
-It leaves out passes that do nothing for a kernel: for closures, ``with`` blocks, unrolled literals, constants that decide
-a branch, expressions of whole arrays, annotated sources.  And it works out once, not at each place of each kernel, what
-an operator or a function of numba's own returns for arguments of some types: for ``jobs[row, job]`` numba tries dozens of
-candidates, whose types of arguments don't match, each time.
+It leaves out passes that do nothing for a kernel: for closures, ``with`` blocks, unrolled literals, constants that
+decide a branch, expressions of whole arrays, annotated sources.  And it works out once, not at each place of each
+kernel, what an operator or a function of numba's own returns for arguments of some types: for ``jobs[row, job]`` numba
+tries dozens of candidates each time.
 """
 
 from __future__ import annotations
