@@ -65,7 +65,7 @@ class LeanCompiler(Compiler):  # type: ignore[misc]
 def _remembering() -> Iterator[None]:
     """Look up what functions return in here; numba compiles in one thread at a time."""
     before = BaseFunction.get_call_type
-    BaseFunction.get_call_type = _remembered  # type: ignore[method-assign]
+    BaseFunction.get_call_type = _remembered  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ from shunter.policies.scored.inspecting import first_job, let_wait, may_wait
 from shunter.scheduling.queue.decide import start_one
 from shunter.scheduling.queue.queue import Queue, Tools, anything_to_try, describe, insert, rekey, take_in
 from shunter.sim import loop
-from shunter.sim.loop import Engine, advance, check, perform
+from shunter.sim.loop import EnginePointers, advance, check, perform
 from shunter.sim.state import LOG_ROWS, SimulationState
 from shunter.world import F64, I64, Decision
 
@@ -323,7 +323,7 @@ def play_all(
 
 
 @kernel
-def run_all(episode: Episode, engine: Engine, form: Compiled, plan: Decision, firsts: I64, waits: F64) -> int:
+def run_all(episode: Episode, engine: EnginePointers, form: Compiled, plan: Decision, firsts: I64, waits: F64) -> int:
     """Let the policy itself run the episodes that begin at these jobs; how many did not end."""
     stuck = 0
     for at in range(len(firsts)):

@@ -507,7 +507,7 @@ def have_started(world: World, jobs: I64) -> bool:
     return len(jobs) > 0
 
 
-class Engine(NamedTuple):
+class EnginePointers(NamedTuple):
     """Pointers to what the loop of every policy calls: it is compiled once for all of them."""
 
     advance: Any
@@ -516,10 +516,10 @@ class Engine(NamedTuple):
 
 
 @cache
-def engine() -> Engine:
+def engine() -> EnginePointers:
     """The engine as machine code."""
     state, plan = type_of(SimulationState), type_of(Decision)
-    return Engine(
+    return EnginePointers(
         pointer(advance, types.int64(state, types.int64)),
         pointer(check, types.int64(state, plan)),
         pointer(perform, types.boolean(state, plan)),
@@ -528,13 +528,19 @@ def engine() -> Engine:
 
 @kernel
 def run(
-    state: SimulationState, engine: Engine, form: Compiled, plan: Decision, until: int, budget: int, awaited: I64
+    state: SimulationState,
+    engine: EnginePointers,
+    form: Compiled,
+    plan: Decision,
+    until: int,
+    budget: int,
+    awaited: I64,
 ) -> int:
     """``drive`` compiled: advance, decide, apply, until the end, ``until``, the last awaited start or the budget."""
     for _ in range(budget):
         if have_started(state.world, awaited):
             return PAUSED
-        status = engine.advance(state, until)
+        status: int = engine.advance(state, until)
         if status != DECIDE:
             return status
         while True:
