@@ -25,11 +25,11 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
+from numba.core.cgutils import pack_array
 from numba.core.errors import TypingError
-from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic, lower_setattr_generic
+from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import NativeValue, infer_getattr, intrinsic, models, register_model, typeof_impl, unbox
-from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
 I1: TypeAlias = NDArray[np.int64]
@@ -273,7 +273,11 @@ def _field(context: Any, builder: Any, kind: ArraysType, address: Any, name: str
     for length in reversed(shape):
         strides.insert(0, stride)
         stride = builder.mul(stride, length)
-    array = make_array(wanted)(context, builder)
     data = builder.inttoptr(load(0), context.get_data_type(wanted.dtype).as_pointer())
-    populate_array(array, data=data, shape=shape, strides=strides, itemsize=ir.Constant(word, 8), meminfo=None)
-    return impl_ret_borrowed(context, builder, wanted, array._getvalue())  # noqa: SLF001
+    parts = {"data": data, "itemsize": ir.Constant(word, 8), "nitems": builder.udiv(stride, ir.Constant(word, 8))}
+    parts |= {"shape": pack_array(builder, shape), "strides": pack_array(builder, strides)}
+    model = context.data_model_manager[wanted]
+    array = ir.Constant(model.get_value_type(), None)  # memory that no kernel owns
+    for part, value in parts.items():
+        array = builder.insert_value(array, value, model.get_field_position(part))
+    return array

@@ -25,8 +25,10 @@ from shunter import numba_config  # noqa: F401 before numba
 # isort: split
 import numba
 from numba.core import caching, ccallback, dispatcher, event
+from numba.core.compiler import Compiler
 
 from shunter import caches, lowered, notices, numba_errors
+from shunter.lean import LeanCompiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 MONTH = 30 * 86_400
@@ -181,7 +183,7 @@ def inlined(function: F) -> F:
 
 def _kernel(function: F, **options: bool) -> F:
     with _our_cache():
-        made = numba.njit(nogil=True, **OPTIONS)(function)
+        made = numba.njit(nogil=True, pipeline_class=LeanCompiler, **OPTIONS)(function)
     if not numba.config.DISABLE_JIT:
         lowered.called_through(made, lambda: inner(function, **options))
     return cast(F, made)
@@ -232,7 +234,8 @@ def pointer(function: Callable[..., Any], signature: Any) -> Any:
     ours = is_ours(plain)
     try:
         with _our_cache():
-            return numba.cfunc(signature, nopython=True, **(OPTIONS | {"cache": ours}))(plain)
+            compiler = LeanCompiler if ours else Compiler
+            return numba.cfunc(signature, pipeline_class=compiler, nopython=True, **(OPTIONS | {"cache": ours}))(plain)
     except Exception as error:
         if ours:
             raise

@@ -17,7 +17,8 @@ import llvmlite.binding as llvm
 import numba
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+
+from shunter.lean import LeanCompiler
 
 unliteral = types.unliteral  # type: ignore[attr-defined]
 ENVIRONMENT = "_ZN08NumbaEnv"  # how the names begin of variables that numba sets when it has loaded a function
@@ -42,7 +43,7 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
         self._finalize_final_module()
 
 
-class Translator(Compiler):  # type: ignore[misc]
+class Translator(LeanCompiler):
     """Numba's compiler, up to LLVM's intermediate code."""
 
     def compile_extra(self, function: Any) -> Any:

@@ -26,7 +26,7 @@ from shunter.scheduling.queue.memory import demand_classes, pools_of, pools_seen
 from shunter.scheduling.queue.ordering import Ordering
 from shunter.scheduling.queue.queue import Inspector, Queue
 from shunter.setup import Setup
-from shunter.sim import Scenario, Simulator
+from shunter.sim import Scenario, Simulator, loop
 from shunter.sim import state as s
 from shunter.world import F64, I64
 
@@ -191,7 +191,8 @@ class EpisodeEngine:
     def waits(self, firsts: I64) -> F64:
         """How long each job of each window waits under the policy itself (s)."""
         waits = np.zeros((len(firsts), self.ground.length))
-        stuck = e.run_all(self.episode, self._decide, self.tools, self.plan, np.asarray(firsts, np.int64), waits)
+        form = Compiled(self._decide, self.episode.queue, self.tools)
+        stuck = e.run_all(self.episode, loop.engine(), form, self.plan, np.asarray(firsts, np.int64), waits)
         if stuck:
             raise PolicyError(
                 f"policy {type(self.policy).__name__.lower()}: {stuck} of {len(firsts)} windows did not end: a job can"

@@ -8,12 +8,12 @@ environment for Python stops here and asks.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from shunter import world as w
 from shunter.arrays import F1, F2, I1, I2, Arrays, Variables
+from shunter.capabilities import Compiled
 from shunter.compiled import copy_into, kernel
 from shunter.policies.scored.evaluating import INPUTS, INPUTS_AT, score
 from shunter.policies.scored.features import fill_inputs
@@ -21,7 +21,7 @@ from shunter.policies.scored.inspecting import first_job, let_wait, may_wait
 from shunter.scheduling.queue.decide import start_one
 from shunter.scheduling.queue.queue import Queue, Tools, anything_to_try, describe, insert, rekey, take_in
 from shunter.sim import loop
-from shunter.sim.loop import advance, check, perform
+from shunter.sim.loop import EnginePointers, advance, check, perform
 from shunter.sim.state import LOG_ROWS, SimulationState
 from shunter.world import F64, I64, Decision
 
@@ -323,7 +323,7 @@ def play_all(
 
 
 @kernel
-def run_all(episode: Episode, decide: Any, tools: Tools, plan: Decision, firsts: I64, waits: F64) -> int:
+def run_all(episode: Episode, engine: EnginePointers, form: Compiled, plan: Decision, firsts: I64, waits: F64) -> int:
     """Let the policy itself run the episodes that begin at these jobs; how many did not end."""
     stuck = 0
     for at in range(len(firsts)):
@@ -331,7 +331,7 @@ def run_all(episode: Episode, decide: Any, tools: Tools, plan: Decision, firsts:
         status = loop.LOG_FULL
         while status in (loop.LOG_FULL, loop.DECIDE):
             episode.state.counts[LOG_ROWS] = 0
-            status = loop.run(episode.state, decide, episode.queue, tools, plan, w.NEVER - 1, 1 << 30, episode.nobody)
+            status = loop.run(episode.state, engine, form, plan, w.NEVER - 1, 1 << 30, episode.nobody)
         stuck += int(status != loop.OVER)
         read_waits(episode, waits[at])
     return stuck

@@ -351,7 +351,7 @@ class Simulator:
             until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Refits) else self._until
             step = min(step, self._budget)
             limits, entered = (until, step, self._awaited), time.perf_counter()
-            status = steps(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
+            status = steps(self._state, loop.engine(), form, self._plan, *limits)
             policy.check_form(memory)
             self._look_for_stalls(step if status == loop.DECIDE else 0)
             spent = status == loop.DECIDE and self._spend(step)
@@ -378,7 +378,7 @@ class Simulator:
     def _steps(self, form: Compiled) -> Callable[..., int]:
         """The loop as machine code for the form of a policy."""
         limits = (self._until, FIRST_STEP, self._awaited)
-        return entry(loop.run, self._state, form.decide, form.memory, form.parts, self._plan, *limits)
+        return entry(loop.run, self._state, loop.engine(), form, self._plan, *limits)
 
     def _stuck(self, policy: Policy) -> str:
         waiting = np.flatnonzero((self.world.jobs[w.STATE] == w.PENDING) | (self.world.jobs[w.STATE] == w.HELD))

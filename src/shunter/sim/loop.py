@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
+
+from shunter import numba_config  # noqa: F401 before numba
+
+# isort: split
+from numba import types
 
 from shunter import world as w
-from shunter.compiled import copy_into, kernel
+from shunter.arrays import type_of
+from shunter.capabilities import Compiled
+from shunter.compiled import copy_into, kernel, pointer
 from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, KIND_SHIFT, cancel, next_time, schedule
 from shunter.sim.state import (
     EXPIRED,
@@ -510,15 +518,40 @@ def have_started(world: World, jobs: I64) -> bool:
     return len(jobs) > 0
 
 
+class EnginePointers(NamedTuple):
+    """Pointers to what the loop of every policy calls: it is compiled once for all of them."""
+
+    advance: Any
+    check: Any
+    perform: Any
+
+
+@cache
+def engine() -> EnginePointers:
+    """The engine as machine code."""
+    state, plan = type_of(SimulationState), type_of(Decision)
+    return EnginePointers(
+        pointer(advance, types.int64(state, types.int64)),
+        pointer(check, types.int64(state, plan)),
+        pointer(perform, types.boolean(state, plan)),
+    )
+
+
 @kernel
 def run(
-    state: SimulationState, decide: Any, memory: Any, parts: Any, plan: Decision, until: int, budget: int, awaited: I64
+    state: SimulationState,
+    engine: EnginePointers,
+    form: Compiled,
+    plan: Decision,
+    until: int,
+    budget: int,
+    awaited: I64,
 ) -> int:
     """``drive`` compiled: advance, decide, apply, until the end, ``until``, the last awaited start or the budget."""
     for _ in range(budget):
         if have_started(state.world, awaited):
             return PAUSED
-        status = advance(state, until)
+        status: int = engine.advance(state, until)
         if status != DECIDE:
             return status
         while True:
@@ -531,12 +564,12 @@ def run(
             plan.counts[0] = 0
             plan.counts[1] = 0
             plan.counts[2] = 0
-            decide(state.world, memory, parts, plan)
+            form.decide(state.world, form.memory, form.parts, plan)
             keep_reasons(state, plan)
             if plan.counts[0] == 0:
                 break
-            if check(state, plan) > 0:
+            if engine.check(state, plan) > 0:
                 return REFUSED
-            if not perform(state, plan):
+            if not engine.perform(state, plan):
                 break
     return DECIDE
