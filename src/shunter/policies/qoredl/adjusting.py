@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -39,6 +40,14 @@ class Cases:
     def saved(self, at: int, width: int) -> float:
         """Time that a job saves by a change of width, ms; below 0: it loses."""
         return self.time_left(at, int(self.crew.width[at])) - self.time_left(at, width)
+
+    def gained(self, at: int, width: int) -> float:
+        """How good it is for a job to be so wide: time saved, less the cost of the change, ms."""
+        return self.saved(at, width) - float(self.crew.cost[at])
+
+    def ease(self, at: int, width: int) -> float:
+        """How little a job minds to be so narrow."""
+        return 1 / max(self.sensitivity(at, width), 1e-9)
 
     def sensitivity(self, at: int, width: int) -> float:
         """Time saved, or lost, per instance that is added or given up."""
@@ -82,7 +91,7 @@ def _grown(cases: Cases, jobs: Sequence[int], free: int, search: Search) -> dict
         widest = min(int(crew.most[at]), int(crew.width[at]) + free)
         options = list(range(int(crew.width[at]) + 1, widest + 1))
         if options:
-            found[at] = search(options, lambda width, at=at: cases.saved(at, width) - crew.cost[at])
+            found[at] = search(options, partial(cases.gained, at))
             free -= found[at] - int(crew.width[at])
     return found
 
@@ -99,7 +108,7 @@ def _shrunk(cases: Cases, jobs: Sequence[int], search: Search) -> dict[int, int]
             if cases.late[at] - cases.saved(at, width) + crew.cost[at] < 0
         ]
         if fine:
-            found[at] = search(fine, lambda width, at=at: 1 / max(cases.sensitivity(at, width), 1e-9))
+            found[at] = search(fine, partial(cases.ease, at))
     return found
 
 

@@ -77,9 +77,8 @@ class Qoredl(Resizing):
         rate = speeds[np.arange(len(crew)), crew.width]
         expected = crew.left / np.maximum(rate, 1e-9)
         late = np.where(crew.due < w.NEVER, expected - (crew.due - crew.now), -1.0)
-        search = exhaustive
-        if self.search == "genetic":
-            search = genetic(np.random.default_rng([int(view.world.clock[w.SEED]), view.now]))
+        draws = np.random.default_rng([int(view.world.clock[w.SEED]), view.now])
+        search = genetic(draws) if self.search == "genetic" else exhaustive
         return adjusted(Cases(crew, speeds, late, usage, free), search)
 
 

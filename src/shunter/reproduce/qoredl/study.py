@@ -69,9 +69,9 @@ class QoredlStudy:
     def values(self, policy: str, measure: str, cells: Sequence[tuple[str, float]] = ()) -> F64:
         """A measure for each seed, the mean over cells; all cells if none are given."""
         chosen = cells or self.part.cells
-        return np.array([[run[measure] for run in self.numbers[policy, bed, load]] for bed, load in chosen]).mean(
-            axis=0
-        )
+        rows = [[run[measure] for run in self.numbers[policy, bed, load]] for bed, load in chosen]
+        means: F64 = np.array(rows, np.float64).mean(axis=0)
+        return means
 
     def of(self, policy: str, measure: str, cells: Sequence[tuple[str, float]] = ()) -> Estimate:
         """A measure with its interval over seeds."""

@@ -65,7 +65,8 @@ def plan_for(view: View, crew: Crew, wanted: I64, order: Sequence[int], style: s
 
     A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better.
     """
-    room, actions = Room.of(view), []
+    room = Room.of(view)
+    actions: list[Action] = []
     for at in np.flatnonzero(crew.runs & (wanted < crew.width)).tolist():
         job, held = int(crew.rows[at]), list(view.placement(int(crew.rows[at])))
         if crew.stays[at]:
