@@ -13,7 +13,7 @@ from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.model import GPU, Trace
 from shunter.policies.elastic.shares import NOT_ADMITTED, admit_all
 from shunter.policies.qoredl.adjusting import Cases, adjusted, exhaustive, genetic
-from shunter.scheduling.resizing.crew import Crew
+from shunter.scheduling.resizing.active import ActiveJobs
 from shunter.sim import Simulator
 
 MINUTE = 60_000
@@ -104,11 +104,11 @@ def test_no_policy_but_an_oracle_is_told_when_training_ends():
 def cases(width, late, usage, free, left=60.0):
     count = len(width)
     ones = np.ones(count, np.int64)
-    crew = Crew(
+    active = ActiveJobs(
         0, np.arange(count), np.ones(count, bool), np.array(width), ones, 8 * ones, ones, 10**9 * ones,
         np.full(count, left), 0 * ones, np.zeros(count, bool), np.zeros((2, count, 9)), np.ones(count),
     )  # fmt: skip
-    return Cases(crew, np.tile(np.arange(9.0), (count, 1)), np.array(late, float), usage, free)
+    return Cases(active, np.tile(np.arange(9.0), (count, 1)), np.array(late, float), usage, free)
 
 
 def test_case_1_late_jobs_grow_while_there_is_room():

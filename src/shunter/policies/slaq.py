@@ -8,7 +8,7 @@ import numpy as np
 
 from shunter.model import View
 from shunter.params import param
-from shunter.scheduling.resizing.crew import Crew
+from shunter.scheduling.resizing.active import ActiveJobs
 from shunter.scheduling.resizing.placing import total_gpus
 from shunter.scheduling.resizing.policy import Resizing, ResizingMemory, Widths
 from shunter.scheduling.resizing.sharing_out import share_out
@@ -22,17 +22,17 @@ class Slaq(Resizing):
 
     interval: float = param(300.0, "seconds between two rounds", low=1, high=86_400)
 
-    def widths(self, view: View, crew: Crew, memory: ResizingMemory) -> Widths:
+    def widths(self, view: View, active: ActiveJobs, memory: ResizingMemory) -> Widths:
         """Every job its fewest GPUs, as they came; the others by what the loss falls."""
         node_gpus, step = int(view.nodes.total.max()), self.interval * 1000
-        done = view.work(crew.rows)
-        whole = done + crew.left
+        done = view.work(active.rows)
+        whole = done + active.left
 
         def loss(at: int, width: int) -> float:
-            ahead = done[at] + step * crew.best(at, node_gpus)[width]
+            ahead = done[at] + step * active.best(at, node_gpus)[width]
             return float(1 / (FIRST + ahead / whole[at]))
 
         def gains(at: int, width: int) -> float:
             return loss(at, width) - loss(at, width + 1)
 
-        return Widths(share_out(crew, total_gpus(view), gains), list(np.arange(len(crew))))
+        return Widths(share_out(active, total_gpus(view), gains), list(np.arange(len(active))))

@@ -10,7 +10,7 @@ from shunter import world as w
 from shunter.model import View
 from shunter.params import param
 from shunter.policies.elastic.shares import NOT_ADMITTED, admit_all
-from shunter.scheduling.resizing.crew import Crew
+from shunter.scheduling.resizing.active import ActiveJobs
 from shunter.scheduling.resizing.policy import Resizing, ResizingMemory, Widths
 from shunter.world import F64, I64
 
@@ -21,9 +21,9 @@ SLOTS = 40
 class Pool:
     """The jobs that may use the same nodes, and what is left for them while widths are found."""
 
-    jobs: list[int]  # of the crew
+    jobs: list[int]  # of the active
     spare: int
-    wanted: I64  # (crew,)
+    wanted: I64  # (active,)
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ class Elastic(Resizing):
         high=10_000,
     )
 
-    def widths(self, view: View, crew: Crew, memory: ResizingMemory) -> Widths:
+    def widths(self, view: View, active: ActiveJobs, memory: ResizingMemory) -> Widths:
         """Needs first, then who runs, who waits, and who gains."""
-        wanted, order = np.zeros(len(crew), np.int64), []
-        for pool in self._pools(view, crew, wanted):
-            share = self._shares(view, crew, pool)
-            order += self._serve(view, crew, pool, share)
+        wanted, order = np.zeros(len(active), np.int64), []
+        for pool in self._pools(view, active, wanted):
+            share = self._shares(view, active, pool)
+            order += self._serve(view, active, pool, share)
         return Widths(wanted, order)
 
     # -- who is planned together
 
     @staticmethod
-    def _pools(view: View, crew: Crew, wanted: I64) -> list[Pool]:
-        vcs, up = view.jobs.vc[crew.rows], view.nodes.state == w.UP
+    def _pools(view: View, active: ActiveJobs, wanted: I64) -> list[Pool]:
+        vcs, up = view.jobs.vc[active.rows], view.nodes.state == w.UP
         pools = []
         for vc in np.unique(vcs).tolist():
             mine = up if vc < 0 else up & ((view.nodes.vc == vc) | (view.nodes.vc == w.OPEN))
@@ -69,65 +69,67 @@ class Elastic(Resizing):
 
     # -- what deadlines need
 
-    def _shares(self, view: View, crew: Crew, pool: Pool) -> I64:
+    def _shares(self, view: View, active: ActiveJobs, pool: Pool) -> I64:
         """GPUs that each job needs now for its deadline; NOT_ADMITTED where none suffice, or it has no deadline."""
-        share = np.full(len(crew), NOT_ADMITTED, np.int64)
-        dated = [at for at in pool.jobs if crew.due[at] < w.NEVER and crew.due[at] > crew.now]
+        share = np.full(len(active), NOT_ADMITTED, np.int64)
+        dated = [at for at in pool.jobs if active.due[at] < w.NEVER and active.due[at] > active.now]
         if not dated:
             return share
-        ahead = (crew.due - crew.now).astype(np.float64)
+        ahead = (active.due - active.now).astype(np.float64)
         edges = _slots(self.interval * 1000, float(ahead[dated].max()))
         free = np.full(len(edges), pool.spare, np.int64)
         for at in pool.jobs:
-            if crew.stays[at] and crew.due[at] == w.NEVER:
-                free[: np.searchsorted(edges, crew.left[at]) + 1] -= crew.width[at]
+            if active.stays[at] and active.due[at] == w.NEVER:
+                free[: np.searchsorted(edges, active.left[at]) + 1] -= active.width[at]
         node_gpus = int(view.nodes.total.max())
-        speed = np.stack([crew.best(at, node_gpus) for at in range(len(crew))])
-        order = np.array(sorted(dated, key=lambda at: (crew.due[at], at)), np.int64)
-        about = (crew.least, crew.most, crew.width, crew.cost.astype(np.float64))
-        admit_all(order, edges, free, ahead, crew.left, *about, speed, share)
+        speed = np.stack([active.best(at, node_gpus) for at in range(len(active))])
+        order = np.array(sorted(dated, key=lambda at: (active.due[at], at)), np.int64)
+        about = (active.least, active.most, active.width, active.cost.astype(np.float64))
+        admit_all(order, edges, free, ahead, active.left, *about, speed, share)
         return share
 
     # -- who gets what now
 
-    def _serve(self, view: View, crew: Crew, pool: Pool, share: I64) -> list[int]:
+    def _serve(self, view: View, active: ActiveJobs, pool: Pool, share: I64) -> list[int]:
         """Fill in the widths wanted; returns the jobs, first to be placed first."""
-        stay = [at for at in pool.jobs if crew.stays[at]]
+        stay = [at for at in pool.jobs if active.stays[at]]
         for at in stay:
-            _give(pool, at, int(crew.width[at]))
-        urgent = sorted((at for at in pool.jobs if share[at] > 0 and at not in stay), key=lambda at: crew.due[at])
+            _give(pool, at, int(active.width[at]))
+        urgent = sorted((at for at in pool.jobs if share[at] > 0 and at not in stay), key=lambda at: active.due[at])
         for at in urgent:
-            _give(pool, at, min(int(share[at]), pool.spare) if pool.spare >= crew.least[at] else 0)
-        waiting = self._line(view, crew, pool, share)
-        running = sorted((at for at in pool.jobs if crew.runs[at]), key=lambda at: (share[at] < 0, crew.due[at], at))
+            _give(pool, at, min(int(share[at]), pool.spare) if pool.spare >= active.least[at] else 0)
+        waiting = self._line(view, active, pool, share)
+        running = sorted(
+            (at for at in pool.jobs if active.runs[at]), key=lambda at: (share[at] < 0, active.due[at], at)
+        )
         for at in running:
-            _keep(crew, pool, at, int(crew.least[at]))
-        for at in (at for at in waiting if self._is_overdue(view, crew, at)):
-            _start(crew, pool, at)
+            _keep(active, pool, at, int(active.least[at]))
+        for at in (at for at in waiting if self._is_overdue(view, active, at)):
+            _start(active, pool, at)
         for at in running:
-            _keep(crew, pool, at, int(crew.width[at]))
+            _keep(active, pool, at, int(active.width[at]))
         for at in waiting:
-            _start(crew, pool, at)
-        self._widen(view, crew, pool)
-        return list(dict.fromkeys([*urgent, *waiting, *(at for at in pool.jobs if crew.runs[at])]))
+            _start(active, pool, at)
+        self._widen(view, active, pool)
+        return list(dict.fromkeys([*urgent, *waiting, *(at for at in pool.jobs if active.runs[at])]))
 
     @staticmethod
-    def _line(view: View, crew: Crew, pool: Pool, share: I64) -> list[int]:
+    def _line(view: View, active: ActiveJobs, pool: Pool, share: I64) -> list[int]:
         """Jobs that wait: those that can still meet a deadline by deadline, then those with the least work."""
-        waiting = [at for at in pool.jobs if not crew.runs[at] and pool.wanted[at] == 0]
-        area = crew.left * crew.asked
-        return sorted(waiting, key=lambda at: (share[at] < 0, crew.due[at] if share[at] >= 0 else area[at], at))
+        waiting = [at for at in pool.jobs if not active.runs[at] and pool.wanted[at] == 0]
+        area = active.left * active.asked
+        return sorted(waiting, key=lambda at: (share[at] < 0, active.due[at] if share[at] >= 0 else area[at], at))
 
-    def _is_overdue(self, view: View, crew: Crew, at: int) -> bool:
-        waited = crew.now - int(view.jobs.submit[crew.rows[at]])
-        return bool(crew.due[at] == w.NEVER and waited > self.patience * 3_600_000)
+    def _is_overdue(self, view: View, active: ActiveJobs, at: int) -> bool:
+        waited = active.now - int(view.jobs.submit[active.rows[at]])
+        return bool(active.due[at] == w.NEVER and waited > self.patience * 3_600_000)
 
-    def _widen(self, view: View, crew: Crew, pool: Pool) -> None:
+    def _widen(self, view: View, active: ActiveJobs, pool: Pool) -> None:
         """Spare GPUs one by one to the job that gains most speed, in units of one GPU; only as far as it pays."""
         node_gpus = int(view.nodes.total.max())
-        begun = {at: int(pool.wanted[at]) for at in pool.jobs if pool.wanted[at] > 0 and not crew.stays[at]}
-        speeds = {at: crew.best(at, node_gpus) * crew.unit[at] for at in begun}
-        open_to = {at for at in begun if crew.most[at] > begun[at] and self._rested(view, crew, at)}
+        begun = {at: int(pool.wanted[at]) for at in pool.jobs if pool.wanted[at] > 0 and not active.stays[at]}
+        speeds = {at: active.best(at, node_gpus) * active.unit[at] for at in begun}
+        open_to = {at for at in begun if active.most[at] > begun[at] and self._rested(view, active, at)}
         spare = pool.spare
         while spare > 0 and open_to:
             gains = {at: speeds[at][pool.wanted[at] + 1] - speeds[at][pool.wanted[at]] for at in open_to}
@@ -136,25 +138,25 @@ class Elastic(Resizing):
                 break
             pool.wanted[best] += 1
             spare -= 1
-            if pool.wanted[best] >= crew.most[best]:
+            if pool.wanted[best] >= active.most[best]:
                 open_to.discard(best)
         for at, before in begun.items():
-            if not self._worth(crew, at, before, int(pool.wanted[at]), speeds[at]):
+            if not self._worth(active, at, before, int(pool.wanted[at]), speeds[at]):
                 pool.wanted[at] = before
         pool.spare = spare
 
-    def _rested(self, view: View, crew: Crew, at: int) -> bool:
+    def _rested(self, view: View, active: ActiveJobs, at: int) -> bool:
         """Whether a job has run long enough since it was last changed; one that starts has."""
-        begun = int(view.world.jobs[w.BEGUN, crew.rows[at]])
-        return not crew.runs[at] or crew.now - begun >= self.rest * 1000
+        begun = int(view.world.jobs[w.BEGUN, active.rows[at]])
+        return not active.runs[at] or active.now - begun >= self.rest * 1000
 
-    def _worth(self, crew: Crew, at: int, before: int, after: int, speeds: F64) -> bool:
+    def _worth(self, active: ActiveJobs, at: int, before: int, after: int, speeds: F64) -> bool:
         """Whether a job that runs saves enough time when it is widened; one that starts, or changes anyhow, always."""
-        if after == before or crew.width[at] != before:
+        if after == before or active.width[at] != before:
             return True
-        units = crew.left[at] * crew.unit[at]
+        units = active.left[at] * active.unit[at]
         saved = units / speeds[before] - units / speeds[after]
-        return bool(saved > self.pays * max(crew.cost[at], 1))
+        return bool(saved > self.pays * max(active.cost[at], 1))
 
 
 def _slots(first: float, last: float) -> F64:
@@ -167,19 +169,19 @@ def _give(pool: Pool, at: int, gpus: int) -> None:
     pool.spare -= gpus
 
 
-def _keep(crew: Crew, pool: Pool, at: int, most: int) -> None:
+def _keep(active: ActiveJobs, pool: Pool, at: int, most: int) -> None:
     """A job that runs keeps up to so many of its GPUs, as far as they are left; none if too few are."""
-    more = min(most, int(crew.width[at])) - int(pool.wanted[at])
-    if more <= 0 or crew.stays[at]:
+    more = min(most, int(active.width[at])) - int(pool.wanted[at])
+    if more <= 0 or active.stays[at]:
         return
     gpus = int(pool.wanted[at]) + min(more, pool.spare)
-    if gpus >= crew.least[at]:
+    if gpus >= active.least[at]:
         pool.spare -= gpus - int(pool.wanted[at])
         pool.wanted[at] = gpus
 
 
-def _start(crew: Crew, pool: Pool, at: int) -> None:
+def _start(active: ActiveJobs, pool: Pool, at: int) -> None:
     """A job that waits starts on what it asks for, or on fewer if no more are left."""
-    gpus = min(int(crew.asked[at]), pool.spare)
-    if pool.wanted[at] == 0 and gpus >= crew.least[at]:
+    gpus = min(int(active.asked[at]), pool.spare)
+    if pool.wanted[at] == 0 and gpus >= active.least[at]:
         _give(pool, at, gpus)

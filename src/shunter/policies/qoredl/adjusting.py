@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from shunter.scheduling.resizing.crew import Crew
+from shunter.scheduling.resizing.active import ActiveJobs
 from shunter.world import F64, I64
 
 THETA = (0.35, 0.55, 0.70)
@@ -27,7 +27,7 @@ BITS = 4  # of a change of width
 class Cases:
     """What the adjuster knows: jobs that run, how late each will be, and how full the cluster is."""
 
-    crew: Crew
+    active: ActiveJobs
     speeds: F64  # (jobs, GPUs + 1)
     late: F64  # ms; below 0: time to spare
     usage: float  # U
@@ -35,15 +35,15 @@ class Cases:
 
     def time_left(self, at: int, width: int) -> float:
         """How long a job still takes at a width, ms."""
-        return float(self.crew.left[at] / max(self.speeds[at, width], 1e-9))
+        return float(self.active.left[at] / max(self.speeds[at, width], 1e-9))
 
     def saved(self, at: int, width: int) -> float:
         """Time that a job saves by a change of width, ms; below 0: it loses."""
-        return self.time_left(at, int(self.crew.width[at])) - self.time_left(at, width)
+        return self.time_left(at, int(self.active.width[at])) - self.time_left(at, width)
 
     def gained(self, at: int, width: int) -> float:
         """How good it is for a job to be so wide: time saved, less the cost of the change, ms."""
-        return self.saved(at, width) - float(self.crew.cost[at])
+        return self.saved(at, width) - float(self.active.cost[at])
 
     def ease(self, at: int, width: int) -> float:
         """How little a job minds to be so narrow."""
@@ -51,7 +51,7 @@ class Cases:
 
     def sensitivity(self, at: int, width: int) -> float:
         """Time saved, or lost, per instance that is added or given up."""
-        more = abs(width - int(self.crew.width[at]))
+        more = abs(width - int(self.active.width[at]))
         return abs(self.saved(at, width)) / more if more else 0.0
 
 
@@ -60,8 +60,8 @@ Search = Callable[[Sequence[int], Callable[[int], float]], int]
 
 def adjusted(cases: Cases, search: Search) -> dict[int, int]:
     """The jobs whose width changes, and their new widths."""
-    crew = cases.crew
-    may = [at for at in range(len(crew)) if crew.runs[at] and not crew.stays[at]]
+    active = cases.active
+    may = [at for at in range(len(active)) if active.runs[at] and not active.stays[at]]
     late = [at for at in may if cases.late[at] > 0]
     early = [at for at in may if cases.late[at] < 0]
     low, middle, high = THETA
@@ -70,7 +70,7 @@ def adjusted(cases: Cases, search: Search) -> dict[int, int]:
         found |= _grown(cases, late, cases.free, search)
     elif late:
         found |= _shrunk(cases, early, search)
-        found |= _grown(cases, late, cases.free + _given_up(crew, found), search)
+        found |= _grown(cases, late, cases.free + _given_up(active, found), search)
     elif cases.usage <= low:
         found |= _grown(cases, may, cases.free, search)
     elif cases.usage > high:
@@ -78,34 +78,34 @@ def adjusted(cases: Cases, search: Search) -> dict[int, int]:
     return found
 
 
-def _given_up(crew: Crew, found: dict[int, int]) -> int:
-    return sum(int(crew.width[at]) - width for at, width in found.items())
+def _given_up(active: ActiveJobs, found: dict[int, int]) -> int:
+    return sum(int(active.width[at]) - width for at, width in found.items())
 
 
 def _grown(cases: Cases, jobs: Sequence[int], free: int, search: Search) -> dict[int, int]:
     """The jobs that gain most per instance, each as wide as is best for it."""
-    crew, found = cases.crew, {}
-    ranked = [at for at in jobs if crew.width[at] < crew.most[at]]
-    ranked.sort(key=lambda at: (-cases.sensitivity(at, int(crew.width[at]) + 1), at))
+    active, found = cases.active, {}
+    ranked = [at for at in jobs if active.width[at] < active.most[at]]
+    ranked.sort(key=lambda at: (-cases.sensitivity(at, int(active.width[at]) + 1), at))
     for at in ranked[:AT_ONCE]:
-        widest = min(int(crew.most[at]), int(crew.width[at]) + free)
-        options = list(range(int(crew.width[at]) + 1, widest + 1))
+        widest = min(int(active.most[at]), int(active.width[at]) + free)
+        options = list(range(int(active.width[at]) + 1, widest + 1))
         if options:
             found[at] = search(options, partial(cases.gained, at))
-            free -= found[at] - int(crew.width[at])
+            free -= found[at] - int(active.width[at])
     return found
 
 
 def _shrunk(cases: Cases, jobs: Sequence[int], search: Search) -> dict[int, int]:
     """The jobs that lose least per instance; none is shrunk beyond its deadline."""
-    crew, found = cases.crew, {}
-    ranked = [at for at in jobs if crew.width[at] > crew.least[at]]
-    ranked.sort(key=lambda at: (cases.sensitivity(at, int(crew.width[at]) - 1), at))
+    active, found = cases.active, {}
+    ranked = [at for at in jobs if active.width[at] > active.least[at]]
+    ranked.sort(key=lambda at: (cases.sensitivity(at, int(active.width[at]) - 1), at))
     for at in ranked[:AT_ONCE]:
         fine = [
             width
-            for width in range(int(crew.least[at]), int(crew.width[at]))
-            if cases.late[at] - cases.saved(at, width) + crew.cost[at] < 0
+            for width in range(int(active.least[at]), int(active.width[at]))
+            if cases.late[at] - cases.saved(at, width) + active.cost[at] < 0
         ]
         if fine:
             found[at] = search(fine, partial(cases.ease, at))

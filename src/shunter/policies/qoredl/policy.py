@@ -10,7 +10,7 @@ from shunter import world as w
 from shunter.model import View
 from shunter.params import param
 from shunter.policies.qoredl.adjusting import THETA, Cases, adjusted, exhaustive, genetic
-from shunter.scheduling.resizing.crew import Crew
+from shunter.scheduling.resizing.active import ActiveJobs
 from shunter.scheduling.resizing.placing import LIGHTEST
 from shunter.scheduling.resizing.policy import Resizing, ResizingMemory, Widths
 from shunter.world import F64
@@ -35,33 +35,33 @@ class Qoredl(Resizing):
 
     style = LIGHTEST
 
-    def widths(self, view: View, crew: Crew, memory: ResizingMemory) -> Widths:
+    def widths(self, view: View, active: ActiveJobs, memory: ResizingMemory) -> Widths:
         """What runs stays, or is adjusted when that is due; what waits is configured and queued."""
         usage, free = _usage(view), int(view.nodes.free.sum())
-        speeds = np.stack([crew.best(at, int(view.nodes.total.max())) for at in range(len(crew))])
-        wanted = crew.width.copy()
+        speeds = np.stack([active.best(at, int(view.nodes.total.max())) for at in range(len(active))])
+        wanted = active.width.copy()
         due = memory.own.get("adjust", view.now + round(ADJUST_TICKS * TICK_S * 1000))
         if self.adjust and view.now >= due:
             due = view.now + round(ADJUST_TICKS * TICK_S * 1000)
-            for at, width in self._adjusted(view, crew, speeds, usage, free).items():
+            for at, width in self._adjusted(view, active, speeds, usage, free).items():
                 free -= width - int(wanted[at])
                 wanted[at] = width
         memory.own["adjust"] = due
-        queue = self._queue(crew, speeds, usage, view)
+        queue = self._queue(active, speeds, usage, view)
         for at, width in queue:
             gpus = min(width, free)
-            if gpus >= crew.least[at]:
+            if gpus >= active.least[at]:
                 wanted[at] = gpus
                 free -= gpus
-        return Widths(wanted, [at for at, _ in queue] + np.flatnonzero(crew.runs).tolist())
+        return Widths(wanted, [at for at, _ in queue] + np.flatnonzero(active.runs).tolist())
 
-    def _queue(self, crew: Crew, speeds: F64, usage: float, view: View) -> list[tuple[int, int]]:
+    def _queue(self, active: ActiveJobs, speeds: F64, usage: float, view: View) -> list[tuple[int, int]]:
         """Waiting jobs by priority, each with the width that its deadline asks for."""
         cap = next(most for load, most in CAPS if usage < load)
         found = []
-        for at in np.flatnonzero(~crew.runs).tolist():
-            width = _configured(crew, at, speeds[at], cap)
-            slack = float(min(crew.due[at] - crew.now, 10**12))
+        for at in np.flatnonzero(~active.runs).tolist():
+            width = _configured(active, at, speeds[at], cap)
+            slack = float(min(active.due[at] - active.now, 10**12))
             need = width / max(int(view.nodes.total.sum()), 1)
             found.append((self._priority(slack, need, usage), at, width))
         found.sort(key=lambda entry: (-entry[0], entry[1]))
@@ -73,23 +73,23 @@ class Qoredl(Resizing):
             return -slack
         return -slack / need if usage <= THETA[1] else -slack * need
 
-    def _adjusted(self, view: View, crew: Crew, speeds: F64, usage: float, free: int) -> dict[int, int]:
-        rate = speeds[np.arange(len(crew)), crew.width]
-        expected = crew.left / np.maximum(rate, 1e-9)
-        late = np.where(crew.due < w.NEVER, expected - (crew.due - crew.now), -1.0)
+    def _adjusted(self, view: View, active: ActiveJobs, speeds: F64, usage: float, free: int) -> dict[int, int]:
+        rate = speeds[np.arange(len(active)), active.width]
+        expected = active.left / np.maximum(rate, 1e-9)
+        late = np.where(active.due < w.NEVER, expected - (active.due - active.now), -1.0)
         draws = np.random.default_rng([int(view.world.clock[w.SEED]), view.now])
         search = genetic(draws) if self.search == "genetic" else exhaustive
-        return adjusted(Cases(crew, speeds, late, usage, free), search)
+        return adjusted(Cases(active, speeds, late, usage, free), search)
 
 
-def _configured(crew: Crew, at: int, speeds: F64, cap: int) -> int:
+def _configured(active: ActiveJobs, at: int, speeds: F64, cap: int) -> int:
     """The fewest instances with which a job meets its deadline, within the cap; what it asks for without a deadline."""
-    if crew.due[at] == w.NEVER:
-        return int(crew.asked[at])
-    most = min(int(crew.most[at]), max(cap, int(crew.least[at])))
-    ahead = crew.due[at] - crew.now
-    for width in range(int(crew.least[at]), most + 1):
-        if crew.left[at] <= ahead * speeds[width]:
+    if active.due[at] == w.NEVER:
+        return int(active.asked[at])
+    most = min(int(active.most[at]), max(cap, int(active.least[at])))
+    ahead = active.due[at] - active.now
+    for width in range(int(active.least[at]), most + 1):
+        if active.left[at] <= ahead * speeds[width]:
             return width
     return most
 

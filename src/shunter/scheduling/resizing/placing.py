@@ -9,14 +9,14 @@ import numpy as np
 
 from shunter import world as w
 from shunter.model import Action, Preempt, Resize, Start, View
-from shunter.scheduling.resizing.crew import Crew
+from shunter.scheduling.resizing.active import ActiveJobs
 from shunter.world import I64
 
 COMPACT, LIGHTEST = "compact", "lightest"  # on as few nodes as possible; or on the least used nodes first
 
 
 @dataclass
-class Room:
+class FreeRoom:
     """What is free on each node, while a plan is made."""
 
     view: View
@@ -25,7 +25,7 @@ class Room:
     mem: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, view: View) -> Room:
+    def of(cls, view: View) -> FreeRoom:
         """What is free now."""
         nodes = range(len(view.nodes.total))
         free = [view.free_gpus(node).tolist() for node in nodes]
@@ -60,16 +60,16 @@ class Room:
         return sorted(found)
 
 
-def plan_for(view: View, crew: Crew, wanted: I64, order: Sequence[int], style: str = COMPACT) -> list[Action]:
+def plan_for(view: View, active: ActiveJobs, wanted: I64, order: Sequence[int], style: str = COMPACT) -> list[Action]:
     """The actions that give jobs the widths ``wanted`` (0: none) as far as there is room, first in ``order`` first.
 
     A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better.
     """
-    room = Room.of(view)
+    room = FreeRoom.of(view)
     actions: list[Action] = []
-    for at in np.flatnonzero(crew.runs & (wanted < crew.width)).tolist():
-        job, held = int(crew.rows[at]), list(view.placement(int(crew.rows[at])))
-        if crew.stays[at]:
+    for at in np.flatnonzero(active.runs & (wanted < active.width)).tolist():
+        job, held = int(active.rows[at]), list(view.placement(int(active.rows[at])))
+        if active.stays[at]:
             continue
         if wanted[at] == 0:
             actions.append(Preempt(job))
@@ -80,13 +80,13 @@ def plan_for(view: View, crew: Crew, wanted: I64, order: Sequence[int], style: s
         room.shift(job, [gpu for gpu in held if gpu not in kept], +1)
         actions.append(Resize(job, kept))
     for at in order:
-        job, width, now = int(crew.rows[at]), int(wanted[at]), int(crew.width[at])
-        if width <= now or (crew.runs[at] and crew.stays[at]):
+        job, width, now = int(active.rows[at]), int(wanted[at]), int(active.width[at])
+        if width <= now or (active.runs[at] and active.stays[at]):
             continue
         held = list(view.placement(job)) if now else []
         room.shift(job, held, +1)
-        gpus = _chosen(room, crew, at, width, held, style)
-        if len(gpus) < crew.least[at] or len(gpus) <= now:
+        gpus = _chosen(room, active, at, width, held, style)
+        if len(gpus) < active.least[at] or len(gpus) <= now:
             room.shift(job, held, -1)
             continue
         room.shift(job, gpus, -1)
@@ -102,9 +102,9 @@ def _kept(view: View, held: list[int], width: int) -> list[int]:
     return sorted(ranked[:width])
 
 
-def _chosen(room: Room, crew: Crew, at: int, width: int, held: list[int], style: str) -> list[int]:
+def _chosen(room: FreeRoom, active: ActiveJobs, at: int, width: int, held: list[int], style: str) -> list[int]:
     """The best GPUs for a job: all on one node if that is as fast, or on the fewest nodes; at most ``width``."""
-    job, view = int(crew.rows[at]), room.view
+    job, view = int(active.rows[at]), room.view
     rooms = {node: within for node in range(len(room.gpus)) if (within := room.within(job, node))}
     if not rooms:
         return []
@@ -117,7 +117,7 @@ def _chosen(room: Room, crew: Crew, at: int, width: int, held: list[int], style:
         return room.taken(rooms, [min(fits, key=lambda node: (node not in own, rooms[node], node))], width)
     largest = sorted(rooms, key=lambda node: (-rooms[node], node not in own, node))
     inside, across = rooms[largest[0]], min(width, sum(rooms.values()))
-    if inside >= crew.least[at] and crew.speed[0, at, inside] >= crew.speed[1, at, across]:
+    if inside >= active.least[at] and active.speed[0, at, inside] >= active.speed[1, at, across]:
         return room.taken(rooms, largest[:1], inside)
     return room.taken(rooms, largest, across)
 

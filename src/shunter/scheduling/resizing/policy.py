@@ -13,7 +13,7 @@ from shunter.capabilities import Describes
 from shunter.cluster import Cluster
 from shunter.model import NOTHING, Plan, Timer, Trace, View
 from shunter.params import param
-from shunter.scheduling.resizing.crew import Crew, crew_of, expected_work
+from shunter.scheduling.resizing.active import ActiveJobs, active_jobs, expected_work
 from shunter.scheduling.resizing.placing import COMPACT, plan_for
 from shunter.world import F64, I64
 
@@ -34,7 +34,7 @@ class ResizingMemory:
 
 @dataclass(frozen=True)
 class Widths:
-    """How many GPUs each job of a crew should have, 0: none; and whose turn it is first."""
+    """How many GPUs each job of a active should have, 0: none; and whose turn it is first."""
 
     wanted: I64  # (jobs,)
     order: list[int]
@@ -55,7 +55,7 @@ class Resizing(Describes, ABC):
     style = COMPACT
 
     @abstractmethod
-    def widths(self, view: View, crew: Crew, memory: ResizingMemory) -> Widths:
+    def widths(self, view: View, active: ActiveJobs, memory: ResizingMemory) -> Widths:
         """How wide each job should be now."""
 
     @property
@@ -85,11 +85,11 @@ class Resizing(Describes, ABC):
             return NOTHING
         memory.at = view.now
         self._learn(view, memory)
-        crew = crew_of(view, self._expected(view, memory))
-        if not len(crew):
+        active = active_jobs(view, self._expected(view, memory))
+        if not len(active):
             return NOTHING
-        widths = self.widths(view, crew, memory)
-        actions = plan_for(view, crew, widths.wanted, widths.order, self.style)
+        widths = self.widths(view, active, memory)
+        actions = plan_for(view, active, widths.wanted, widths.order, self.style)
         step = round(self.interval * 1000)
         return Plan([*actions, Timer((view.now // step + 1) * step)])
 

@@ -16,7 +16,7 @@ OVERRUN = 0.1  # share of the work done that is expected to be left where a job 
 
 
 @dataclass(frozen=True, eq=False)
-class Crew:
+class ActiveJobs:
     """The jobs that wait or run at one instant."""
 
     now: int
@@ -48,7 +48,7 @@ class Crew:
         return speeds
 
 
-def crew_of(view: View, expected: F64) -> Crew:
+def active_jobs(view: View, expected: F64) -> ActiveJobs:
     """The jobs that wait or run; ``expected`` is the work of each job of the view in all (ms at speed 1)."""
     rows = np.sort(np.concatenate((view.pending, view.running)))
     jobs = view.jobs
@@ -62,7 +62,7 @@ def crew_of(view: View, expected: F64) -> Crew:
     speed, unit = _speeds(view, rows, int(most.max(initial=1)))
     width, cost = np.where(runs, jobs.workers[rows], 0), jobs.stop_cost[rows] + jobs.start_cost[rows]
     held = np.where(stays, width, least), np.where(stays, width, most)
-    return Crew(view.now, rows, runs, width, *held, asked, due, left, cost, stays, speed, unit)
+    return ActiveJobs(view.now, rows, runs, width, *held, asked, due, left, cost, stays, speed, unit)
 
 
 def _speeds(view: View, rows: I64, most: int) -> tuple[F64, F64]:
