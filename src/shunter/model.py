@@ -652,12 +652,12 @@ class View:
         wanted, found = int(self.jobs.gpus[job]), []
         freed = {gpu for other in without for gpu in self.placement(other)}
         for node in range(len(self.nodes.total)):
-            if self._admits(node, job):
+            if self.admits(node, job):
                 mine = sorted({*self.free_gpus(node).tolist(), *(g for g in freed if self.gpus.node[g] == node)})
                 found += mine[: self._most(node, job, without)]
         return tuple(found[:wanted]) if len(found) >= wanted else ()
 
-    def _admits(self, node: int, job: int) -> bool:
+    def admits(self, node: int, job: int) -> bool:
         """Whether a node is of the virtual cluster and the GPU type that a job asks for."""
         vc, kind = self.jobs.vc[job], self.world.jobs[w.TYPE, job]
         return bool(

@@ -217,8 +217,19 @@ def run_draw(
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
     timers = _timers(setup.cluster, chosen, memory)
     seen = insights(chosen, memory, scenario.workloads, len(trace))
-    told = (reasons, setup.remarks, communication, timers, seen, _alone(simulator))
-    return Result(record, about, trace, setup.cluster, *outcome, *told)
+    return Result(
+        record,
+        about,
+        trace,
+        setup.cluster,
+        *outcome,
+        reasons=reasons,
+        remarks=setup.remarks,
+        communication=communication,
+        timers=timers,
+        insights=seen,
+        alone=_alone(simulator),
+    )
 
 
 def _alone(simulator: Any) -> F64 | None:

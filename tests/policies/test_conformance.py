@@ -75,6 +75,24 @@ class TestBuiltIn(PolicyConformance):
         return request.param
 
 
+class TestResizing(PolicyConformance):
+    """Those that give jobs more or fewer GPUs."""
+
+    @pytest.fixture(
+        params=[
+            "elastic:interval=7",
+            "elastic:rest=0,pays=0,patience=0.01,remaining=oracle",
+            "optimus:interval=20",
+            "slaq:interval=15",
+            "qoredl",
+            "qoredl:flip=false,search=genetic",
+            "qoredl:adjust=false,remaining=oracle",
+        ]
+    )
+    def policy(self, request):
+        return request.param
+
+
 class TestPairs(PolicyConformance):
     """Those that put two jobs on the same GPUs."""
 

@@ -61,11 +61,12 @@ def test_a_cap_that_can_not_be_is_refused():
 
 RAN = (Start(0, [0]),)
 KEEPS = "the job is not checkpointable, so it keeps its GPUs until it ends"
+OUTSIDE = "the number of GPUs is outside of the job's range (min_gpus, max_gpus)"
 REFUSED = [
-    ("there is no such job", (), Start(9, [0])),
+    ("there is no such job", (), Start(10, [0])),
     ("there is no such job", (), Preempt(-1)),
     ("the job does not wait", RAN, Start(0, [1])),
-    ("the job does not wait", (), Start(8, [0])),  # not submitted yet
+    ("the job does not wait", (), Start(9, [0])),  # not submitted yet
     ("the job does not run", (), Preempt(0)),
     ("the job does not run", (), Migrate(0, [0])),
     ("the job does not run", (), Resize(0, [0])),
@@ -101,6 +102,8 @@ REFUSED = [
     (KEEPS, (Start(7, [0]),), Preempt(7, keep=False)),
     (KEEPS, (Start(7, [0]),), Migrate(7, [1])),
     (KEEPS, (Start(7, [0]),), Resize(7, [0, 1])),
+    (OUTSIDE, (), Start(8, [0])),
+    (OUTSIDE, (Start(8, [0, 1]),), Resize(8, [0, 1, 2, 3])),
     (
         "the GPU holds as many jobs as it can (Scenario.sharing)",
         (*RAN, Start(5, [0], shared=True)),
@@ -120,6 +123,7 @@ def limited():
         (0, 1000),
         (0, 1000),
         (0, 1000, 1, {"checkpointable": 0}),
+        (0, 1000, 2, {"min_gpus": 2, "max_gpus": 3}),
         (900, 1000),
         vc="a",
     )

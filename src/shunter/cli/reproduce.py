@@ -87,6 +87,14 @@ shunter reproduce rltune --quick   # a look: Philly and Lublin, one short traini
 
 shunter reproduce rltune --data philly --table table9 --epochs 20 --episodes 32 --out philly
 """
+QOREDL_EXAMPLES = """Examples:
+
+shunter reproduce qoredl   # all of it, into the folder qoredl-reproduced
+
+shunter reproduce qoredl --quick   # a look: two seeds, one load, no ablations
+
+shunter reproduce qoredl --testbed gpu --repeat 20 --out gpus
+"""
 QUICK_REPEATS, QUICK_RACKS = 2, (4, 8)
 KEPT = (
     "The folder has a page for a browser, which puts what is printed and ours side by side (page.html), all numbers for"
@@ -351,6 +359,32 @@ def autosched_models(
         found = models.run_models(part, on_progress)
     _say_stand_in(found.stands_in)
     _finish(found, models_view.models_page, models_view.models_view, kept)
+
+
+@app.command("qoredl", epilog=KEPT + QOREDL_EXAMPLES)
+def qoredl(
+    testbed: Annotated[
+        list[str] | None, typer.Option("--testbed", metavar="T", help="7, 24 or gpu; repeatable; default: all.")
+    ] = None,
+    repeat: Annotated[int | None, typer.Option("--repeat", min=1, metavar="N", help="Seeds; default: 10.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Quick version: two seeds, one load, no ablations.")] = False,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Run Qore-DL's evaluation again: deadlines met on three testbeds under three loads, by six policies and ours."""
+    from shunter.reproduce.board import check_data
+    from shunter.reproduce.qoredl import design, page, study, view
+
+    kept = _kept("qoredl", out, force, json)
+    beds = check_data(testbed or (), design.TESTBEDS, "testbed")
+    loads = design.QUICK_LOADS if quick else design.LOADS
+    seeds = repeat or (design.QUICK_SEEDS if quick else design.SEEDS)
+    part = study.QoredlPart(beds, loads, seeds, seed, ablations=not quick)
+    with progress("reproducing", "runs") as on_progress:
+        found = study.run(part, on_progress)
+    _finish(found, page.page, view.view, kept)
 
 
 @app.command("slurm", epilog=KEPT + SLURM_EXAMPLES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from shunter.report.finish_fairness import has_rho
@@ -303,7 +304,7 @@ def _own(rows: Sequence[Row]) -> str:
 def _deadlines(rows: Sequence[Row]) -> str:
     """How many deadlines were met, and how late the others were."""
     points = ("mean", "p95", "max")
-    late = [_column(rows, lambda row, at=point: row["deadlines"]["lateness_s"][at], duration, min) for point in points]
+    late = [_column(rows, partial(_late, point), duration, min) for point in points]
     columns = [
         _column(rows, _point("deadlines", "met"), lambda met: f"{met:,.0f}", max),
         _column(rows, _point("deadlines", "met_share"), share, max),
@@ -313,6 +314,10 @@ def _deadlines(rows: Sequence[Row]) -> str:
     caption = "Deadlines: met, of those that could be met alone on the cluster, how late the others were, moves"
     headings = ["policy", "met", "of those possible", *(f"late {point}" for point in points), "moves a job"]
     return table(caption, headings, _lines(rows, columns))
+
+
+def _late(point: str, row: Row) -> float:
+    return float(row["deadlines"]["lateness_s"][point])
 
 
 def _rho(rows: Sequence[Row]) -> str:

@@ -1,0 +1,3 @@
+"""Minimal shares by deadline, spare GPUs to whoever gains most."""
+
+from shunter.policies.elastic.policy import Elastic as Elastic

@@ -1,0 +1,1 @@
+"""Qore-DL: deadlines met on three small testbeds."""

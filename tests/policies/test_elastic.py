@@ -1,0 +1,157 @@
+"""Policies that resize: minimal shares, who is admitted, who gets what is spare, and Qore-DL's cases."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from shunter import registry
+from shunter import world as w
+from shunter.cluster import Cluster, NodeGroup, Overheads
+from shunter.model import GPU, Trace
+from shunter.policies.elastic.shares import NOT_ADMITTED, admit_all
+from shunter.policies.qoredl.adjusting import Cases, adjusted, exhaustive, genetic
+from shunter.scheduling.resizing.active import ActiveJobs
+from shunter.sim import Simulator
+
+MINUTE = 60_000
+
+
+def trace(*rows, **more):
+    """Jobs (submit, declared minutes on one GPU, deadline in minutes, most GPUs), in proportion to their GPUs."""
+    submit, work, due, most = (np.array(column) for column in zip(*rows, strict=True))
+    return Trace.of(
+        "t", [f"j{at}" for at in range(len(rows))], submit=submit * MINUTE, duration=work * MINUTE,
+        declared=work * MINUTE, gpus=np.full(len(rows), GPU), deadline=due * MINUTE, min_gpus=np.ones(len(rows), int),
+        max_gpus=most, **more,
+    )  # fmt: skip
+
+
+def ran(jobs, policy, gpus=4, restart=0.0):
+    machines = Cluster("c", (NodeGroup(1, gpus),), overheads=Overheads(restart=((1, restart),)))
+    simulator = Simulator(jobs, machines)
+    simulator.run(registry.policy(policy))
+    return simulator
+
+
+def met(simulator):
+    jobs = simulator.world.jobs
+    return (jobs[w.ENDED_AT] - jobs[w.SUBMIT] <= jobs[w.DEADLINE]).tolist()
+
+
+def shares(due, left, capacity=4, most=4, width=0):
+    count = len(due)
+    edges, share = np.arange(1.0, 21.0), np.zeros(count, np.int64)
+    speed = np.tile(np.arange(most + 1.0), (count, 1))
+    about = (np.ones(count, np.int64), np.full(count, most), np.full(count, width), np.zeros(count))
+    free = np.full(20, capacity)
+    admit_all(np.argsort(due), edges, free, np.array(due, float), np.array(left, float), *about, speed, share)
+    return share.tolist()
+
+
+def test_the_lowest_level_that_meets_the_deadline_is_the_share():
+    assert shares([10], [10]) == [1]
+    assert shares([10], [11]) == [2]
+    assert shares([10], [41]) == [NOT_ADMITTED]
+
+
+def test_a_later_job_gets_what_the_earlier_leaves_over_time():
+    assert shares([5, 10], [20, 20]) == [4, 0]  # all GPUs first, then all again
+    assert shares([5, 10], [20, 21]) == [4, NOT_ADMITTED]
+    assert shares([10, 5], [20, 20]) == [0, 4]  # by deadline, not by row
+
+
+def test_elastic_meets_deadlines_that_need_more_gpus_than_were_asked_for():
+    jobs = trace((0, 40, 12, 4), (0, 10, 30, 4))
+    assert met(ran(jobs, "elastic")) == [True, True]
+    assert met(ran(jobs, "edf")) == [False, True]
+
+
+def test_elastic_lets_a_hopeless_job_not_cost_another_its_deadline():
+    jobs = trace((0, 100, 20, 4), (0, 60, 20, 4))
+    assert met(ran(jobs, "elastic")) == [False, True]
+
+
+def test_elastic_serves_jobs_without_a_deadline_with_what_is_left():
+    simulator = ran(trace((0, 20, 25, 1), (0, 30, 0, 2)), "elastic")
+    assert met(simulator)[0]
+    assert simulator.world.jobs[w.STARTED].tolist() == [0, 0]
+
+
+def test_elastic_does_not_widen_a_job_for_less_than_it_costs():
+    jobs = trace((0, 5, 60, 1), (0, 8, 60, 4))
+    moves = [int((ran(jobs, f"elastic:rest=0,pays={pays}", 2, 60).events[:, 1] == w.MOVE).sum()) for pays in (0, 1000)]
+    assert moves[1] == 0
+    assert moves[0] >= moves[1]
+
+
+def test_no_policy_but_an_oracle_is_told_when_training_ends():
+    early = trace((0, 40, 30, 4), (0, 30, 50, 4))
+    late = dataclasses.replace(early, duration=early.duration + 10 * MINUTE)
+    for policy in ("elastic", "optimus", "slaq", "qoredl"):
+        first, second = (ran(jobs, policy).events for jobs in (early, late))
+        until = first[first[:, 1] == w.FINISH][0, 0]
+        assert np.array_equal(first[first[:, 0] < until], second[second[:, 0] < until]), policy
+    assert registry.policy("elastic").needs == frozenset()
+    assert registry.policy("elastic:remaining=oracle").needs == {"duration"}
+
+
+# ------------------------------------------------------------------------------------------- Qore-DL
+
+
+def cases(width, late, usage, free, left=60.0):
+    count = len(width)
+    ones = np.ones(count, np.int64)
+    active = ActiveJobs(
+        0, np.arange(count), np.ones(count, bool), np.array(width), ones, 8 * ones, ones, 10**9 * ones,
+        np.full(count, left), 0 * ones, np.zeros(count, bool), np.zeros((2, count, 9)), np.ones(count),
+    )  # fmt: skip
+    return Cases(active, np.tile(np.arange(9.0), (count, 1)), np.array(late, float), usage, free)
+
+
+def test_case_1_late_jobs_grow_while_there_is_room():
+    assert adjusted(cases([2, 2], [5, -5], 0.5, 3), exhaustive) == {0: 5}
+
+
+def test_case_2_late_jobs_grow_and_early_ones_shrink_when_it_is_full():
+    found = adjusted(cases([2, 4], [5, -50], 0.8, 0), exhaustive)
+    assert found[1] < 4
+    assert found[0] == 2 + (4 - found[1])
+
+
+def test_case_3_jobs_grow_when_it_is_nearly_empty():
+    assert adjusted(cases([2, 2], [-5, -5], 0.3, 1), exhaustive) == {0: 3}
+
+
+def test_case_4_jobs_shrink_when_it_is_crowded_but_not_beyond_their_deadline():
+    assert adjusted(cases([2, 2], [-100, -1], 0.9, 0), exhaustive) == {0: 1}
+
+
+def test_between_the_thresholds_nothing_is_done_if_none_is_late():
+    assert adjusted(cases([2, 2], [-5, -5], 0.6, 3), exhaustive) == {}
+
+
+def test_the_genetic_search_finds_an_option_and_mostly_the_best():
+    draws = np.random.default_rng(0)
+    options = list(range(3, 9))
+    found = [genetic(draws)(options, lambda width: -abs(width - 6)) for _ in range(50)]
+    assert set(found) <= set(options)
+    assert found.count(6) > 25
+
+
+@pytest.mark.parametrize("policy", ["optimus", "slaq", "qoredl", "elastic"])
+def test_widths_stay_in_their_range(policy):
+    simulator = ran(trace((0, 40, 30, 2), (1, 30, 50, 4), (2, 30, 20, 3), (2, 10, 0, 1)), policy)
+    events = simulator.events
+    moves = events[events[:, 1] == w.MOVE]
+    most = simulator.trace.max_gpus
+    assert (moves[:, 4] <= most[moves[:, 2]]).all()
+    assert simulator.over
+
+
+def test_optimus_gives_gpus_to_whom_they_save_most_time():
+    simulator = ran(trace((0, 100, 0, 4), (0, 10, 0, 4)), "optimus", gpus=3)
+    first = simulator.events[simulator.events[:, 1] == w.START][:2]
+    assert dict(zip(first[:, 2].tolist(), (first[:, 4] // GPU).tolist(), strict=True)) == {0: 2, 1: 1}

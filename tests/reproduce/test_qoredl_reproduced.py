@@ -1,0 +1,67 @@
+"""``reproduce qoredl`` in small: its workload, its testbeds, and what is shown."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from shunter import clusters
+from shunter.cli.main import app
+from shunter.reproduce.qoredl import design, page, study
+from shunter.reproduce.qoredl.design import TESTBEDS, instances, with_servers, workload
+
+
+def test_the_testbeds_have_what_is_printed():
+    assert (clusters.load("qoredl-7").nodes, clusters.load("qoredl-7").node_cpu.sum()) == (7, 176_000)
+    assert (clusters.load("qoredl-24").nodes, clusters.load("qoredl-24").node_cpu.sum()) == (24, 488_000)
+    assert (clusters.load("qoredl-5gpu").nodes, clusters.load("qoredl-5gpu").gpus) == (5, 14)
+    assert all(testbed.cluster.overheads.restart == ((1, 25.0),) for testbed in TESTBEDS.values())
+
+
+def test_a_job_has_a_server_for_every_four_workers():
+    assert [instances(workers) for workers in (1, 4, 5, 9)] == [2, 5, 7, 12]
+    speeds = {width: width * value for width, value in with_servers(12)}
+    assert [round(speeds[width]) for width in (2, 3, 5, 6, 7, 12)] == [1, 2, 4, 4, 5, 9]
+
+
+@pytest.mark.parametrize("name", TESTBEDS)
+def test_the_workload_is_that_of_the_authors_generator(name):
+    testbed = TESTBEDS[name]
+    jobs = workload(testbed, 1.2, seed=3)
+    assert len(jobs) == design.JOBS
+    slack = (jobs.deadline / 1000 - design.GRACE_S) / (jobs.declared / 1000)
+    assert slack.min() >= 0.65
+    assert slack.max() <= 2.45
+    assert (jobs.duration <= jobs.declared).all()
+    work = (jobs.duration * jobs.gpus).sum() / 1000
+    assert work / (clusters.load(testbed.cluster_name).gpus * jobs.submit[-1]) == pytest.approx(1.2, rel=0.01)
+    assert workload(testbed, 1.2, seed=3).digest == jobs.digest
+    assert workload(testbed, 1.2, seed=4).digest != jobs.digest
+
+
+def test_policies_are_compared_on_the_same_jobs_seed_by_seed(monkeypatch):
+    monkeypatch.setattr(study, "POLICIES", {"Kubeflow": "kubeflow", "Qore-DL": "qoredl", "Elastic": "elastic"})
+    part = study.QoredlPart(("7",), (1.2,), seeds=2, jobs=12, ablations=False)
+    seen = []
+    found = study.run(part, lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (6, 6)
+    assert found.table.height == 6
+    gaps = found.values("Elastic", "met") - found.values("Qore-DL", "met")
+    assert found.ahead("Elastic", "Qore-DL").value == pytest.approx(gaps.mean())
+    assert np.isfinite(found.values("Elastic", "efficiency")).all()
+    claims = {claim: printed for claim, printed, _ in found.findings()}
+    assert claims["deadlines met, Qore-DL over Kubeflow"] == "up to +42.4%"
+    assert "Qore-DL" in page.page(found, "shunter reproduce qoredl")
+
+
+def test_the_command_prints_json_and_refuses_what_it_does_not_know(monkeypatch):
+    monkeypatch.setattr(study, "POLICIES", {"Kubeflow": "kubeflow", "Qore-DL": "kubeflow", "Elastic": "edf"})
+    monkeypatch.setattr(design, "JOBS", 10)
+    found = CliRunner().invoke(app, ["reproduce", "qoredl", "--quick", "--testbed", "7", "--repeat", "1", "--json"])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["experiment"] == "qoredl"
+    wrong = CliRunner().invoke(app, ["reproduce", "qoredl", "--testbed", "8"])
+    assert wrong.exit_code != 0
