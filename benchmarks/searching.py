@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from shunter.clusters.stop_costs import USUAL
 from shunter.setup import Setup, set_up
 
 BUDGET = 20
-WAYS = {  # what differs from the plain search
+WAYS: dict[str, dict[str, Any]] = {  # what differs from the plain search
     "random": {},
     "random, a quarter of the evaluations": {"budget": BUDGET // 4},
     "random, causal model": {"causal": True},
