@@ -50,6 +50,25 @@ def test_any_has_no_oracle_and_nothing_that_shares_or_sleeps() -> None:
     assert not any(registry.policy(name).needs for name in found)
 
 
+def test_a_policy_with_two_names_is_searched_once() -> None:
+    found = choosable()
+    assert "gittins" in found
+    assert "express" not in found
+    assert {"dally", "marshal", "saf", "smallest"} <= set(found)  # these differ from what they inherit
+
+
+def test_one_point_bluefin_tries_one_setting_at_a_time_and_moves_towards_it() -> None:
+    search = search_named("bluefin-one", [space_of("themis")], 60, 3)
+    (first,) = search.ask()
+    before = search.centres[0].copy()
+    search.tell([first], [1.0])
+    moved = search.centres[0] - before
+    numbers = np.array(search.spaces[0].categories) == 0
+    assert (moved[numbers] * (first.point - before)[numbers]).sum() > 0
+    assert (search.centres[0] >= search.RADIUS).all()
+    assert (search.centres[0] <= 1 - search.RADIUS).all()
+
+
 def distance(text: str) -> float:
     """Least for las:look_again=600,min_run=10 with skipping; other policies are worse."""
     name, given = named(text)

@@ -290,3 +290,24 @@ def test_values_to_go_through_contradict_a_budget() -> None:
         shunter.tune(*SCENE, "las", tries={"blocking": ["skip"]}, budget=5)
     with pytest.raises(RunError, match="there is no search 'grud'"):
         shunter.tune(*SCENE, "las", search="grud", budget=5)
+
+
+# ------------------------------------------------------------------------------------------- stops
+
+
+def test_stops_cost_what_is_said_and_only_jobs_that_may_be_stopped_are():
+    def stops(**choices):
+        found = shunter.tune(*SCENE, "las", tries={"min_run": [1]}, workers=1, **choices)
+        given = next(each for each in found.tried if each.policy == "las")
+        return given.numbers["preemptions"], given.numbers["lost_gpu_hours"]
+
+    some, lost = stops()
+    assert some > 0
+    assert stops(overhead=0)[1] < lost
+    assert stops(checkpointable="none")[0] == 0
+    shown = CliRunner().invoke(
+        app, ["tune", SCENE[0], "-c", SCENE[1], "-p", "las", "--try", "min_run=1", "--workers", "1", "--json",
+              "--checkpointable", "none", "--overhead", "0"],
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    assert {row["measure"]: row["given"] for row in json.loads(shown.stdout)["effects"]}["preemptions"] == 0
