@@ -53,7 +53,12 @@ def _needed() -> bool:
         return False
     if sys.flags.ignore_environment:  # the other process would look where PYTHONPATH says
         return False
-    return next((compiled.cache_folder() / compiled.TRANSLATED).rglob(f"{LAST}-*.nbi"), None) is None
+    return not is_done()
+
+
+def is_done() -> bool:
+    """Whether the engine is in the kernel cache."""
+    return next((compiled.cache_folder() / compiled.TRANSLATED).rglob(f"{LAST}-*.nbi"), None) is not None
 
 
 def _start() -> subprocess.Popen[bytes] | None:
