@@ -41,7 +41,9 @@ for name in ("a", "b", "", "c", ""):
     [(False, "the first run of this version compiles"), (True, "a policy of a kind that this version has not run")],
 )
 def test_compiling_is_announced_once(done, text):
-    ran = subprocess.run([sys.executable, "-c", ANNOUNCED.format(done=done)], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", ANNOUNCED.format(done=done)], capture_output=True, text=True, check=True
+    )
     assert ran.stderr.count("\n") == 1
     assert ran.stderr.startswith(f"compiling: {text}")
     assert "about " in ran.stderr

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 FREE = "0"  # what stops cost where they cost nothing
 USUAL_COSTS = f"0,{RESTART_S:g}"
-MORE_RECORDED = "no repeat of a recorded trace has other jobs"
+MORE_RECORDED = "every repeat of a trace from a file has the same jobs"
 
 
 @dataclass(frozen=True)
