@@ -44,20 +44,22 @@ def test_ctrl_c_while_workers_start_is_not_theirs(tmp_path):
 
 
 CTRL_C = """
-import os, signal
+import os, signal, threading, time
 from shunter import processes
+threading.Thread(target=time.sleep, args=(1,), daemon=True).start()  # it takes what the main thread blocks
 before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
 try:
     with processes.ctrl_c_later():
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
         print("inside")
 except KeyboardInterrupt:
     print("afterwards", signal.pthread_sigmask(signal.SIG_BLOCK, []) == before)
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
 
 
 def test_ctrl_c_while_workers_start_comes_afterwards():
-    """In a process of its own: other threads of this one could take the signal."""
     done = subprocess.run([sys.executable, "-c", CTRL_C], capture_output=True, text=True, check=True)
     assert done.stdout == "inside\nafterwards True\n"
 

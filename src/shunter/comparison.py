@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 UNFINISHED = ".unfinished"  # the ending of a hidden folder beside a comparison: its runs that have ended
 FREE = "0"  # what stops cost where they cost nothing
 USUAL_COSTS = f"0,{RESTART_S:g}"
-MORE_RECORDED = "no repeat of a recorded trace has other jobs"
+MORE_RECORDED = "every repeat of a trace from a file has the same jobs"
 
 
 @dataclass(frozen=True)
@@ -215,8 +215,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     because it starts processes; with ``workers=1`` everything runs in this process.
 
     Args:
-        trace: As for ``simulate``.
-        cluster: As for ``simulate``.
+        trace: As for ``simulate``, and so are ``cluster``, ``load`` and ``checkpointable``.
+        cluster: Machines.
         policies: Policies or their texts. The first is the baseline.
         seed: Seed of everything random.
         repeat: Runs per policy, with other seeds and arrivals.
@@ -237,8 +237,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         on_bad_row: ``fail`` or ``skip``.
         measures: Measures of your own: functions that take a ``Run`` and return a number, or their dotted paths.
         sections: Sections of your own for the report: functions that take the runs, or their dotted paths.
-        load: As for ``simulate``.
-        checkpointable: As for ``simulate``.
+        load: Load to reach by stretching or compressing arrivals.
+        checkpointable: Which jobs policies may stop.
         grid: Values of parameters, ``{"backfill": ["none", "easy"]}``: each policy that has the parameter is run with
             each of them. Policies must be texts.
 
@@ -249,24 +249,33 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         >>> [(row["policy"], row["jct_s"]["mean"]) for row in comparison.policies]
         [('fifo', 95.0), ('sjf:estimate=oracle', 55.0)]
     """
-    if report is not None:
-        from shunter.report.html.files import check_file
-
-        check_file(Path(report), force)
-    policies = [policies] if isinstance(policies, str) else policies
-    if grid:
-        policies = with_grid(policies, {key: [str(value) for value in some] for key, some in grid.items()})
-    chosen = [resolve(policy) for policy in policies]
+    _check_report(report, force)
+    chosen = [resolve(policy) for policy in _varied(policies, grid or {})]
     each, general = (overhead, USUAL) if isinstance(overhead, Mapping) else ({}, overhead)
     must_fit = [named.policy for named in chosen] if drop_unfit else ()
     choices = (network, contention, since, until, str(models), sharing, general, load, checkpointable)
-    setup = set_up(trace, cluster, must_fit, format, on_bad_row, *choices)
     folder, why = None if out is None else Path(out), decisions or report is not None
     options = CompareOptions(seed, repeat, folder, force, workers, why, True, each, True, measures)
-    found = compare_setup(setup, chosen, options)
+    found = compare_setup(set_up(trace, cluster, must_fit, format, on_bad_row, *choices), chosen, options)
     if report is not None:
         found.report(report, force, sections)
     return found
+
+
+def _check_report(file: str | Path | None, force: bool) -> None:
+    """Refuse a place for the report before any work is done."""
+    if file is not None:
+        from shunter.report.html.files import check_file
+
+        check_file(Path(file), force)
+
+
+def _varied(policies: Sequence[Any], grid: Mapping[str, Sequence[Any]]) -> Sequence[Any]:
+    """The policies, with every combination of the values of a grid."""
+    policies = [policies] if isinstance(policies, str) else policies
+    return (
+        with_grid(policies, {key: [str(value) for value in some] for key, some in grid.items()}) if grid else policies
+    )
 
 
 def of_runs(runs: Sequence[Run], redrawn: bool = False) -> Comparison:

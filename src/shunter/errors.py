@@ -100,9 +100,13 @@ class InvariantError(ShunterError):
     """A rule that must always hold was broken: a defect in the engine or in a policy."""
 
 
+MOST_LISTED = 60  # names; the policies and formats are fewer
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest known name, if any is near, and lists them all."""
+    """A sentence that names the nearest known name, if any is near, and lists them all, or many."""
     names = sorted(known)
     near = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return f"{hint}known: {', '.join(names)}"
+    more = f" and {len(names) - MOST_LISTED:,} more" if len(names) > MOST_LISTED else ""
+    return f"{hint}known: {', '.join(names[:MOST_LISTED])}{more}"

@@ -139,12 +139,24 @@ def _handed_over(shared: Any) -> SharedMemory:
 
 @contextmanager
 def ctrl_c_later() -> Iterator[None]:
-    """Processes that are started in here never get Ctrl-C, not even while they import; this one gets it afterwards."""
+    """Processes that are started in here never get Ctrl-C, not even while they import; this one gets it afterwards.
+
+    A signal that one thread blocks goes to another, and Python still handles it in the main thread. So the handler
+    waits too: a process whose start is interrupted would end with a traceback of its own.
+    """
+    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    came: list[int] = []
+    if handler is not None:
+        signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 _work: Work

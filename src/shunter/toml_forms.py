@@ -64,7 +64,7 @@ def _toml(text: str, source: str, error: type[InputError]) -> dict[str, Any]:
 def _described(detail: ErrorDetails, form: type[Form]) -> str:
     """One mistake: where, what must hold, what came, the remedy."""
     known = _form_at(form, detail["loc"][:-1]).model_fields if detail["type"] == "extra_forbidden" else ()
-    return f"{_place(detail['loc'])} {mistake(detail, known)}".lstrip()
+    return f"{_place(detail)} {mistake(detail, known)}".lstrip()
 
 
 def mistake(detail: ErrorDetails, known: Iterable[str]) -> str:
@@ -79,7 +79,9 @@ def mistake(detail: ErrorDetails, known: Iterable[str]) -> str:
         message = re.sub(theirs, ours, message)
     if kind == "value_error" and isinstance(got, dict):  # a validator of ours, of a whole table
         return message
-    return f"{message}, got {'a table' if isinstance(got, dict) else repr(got)[:LONGEST_SHOWN]}; correct it"
+    shown = "a table" if isinstance(got, dict) else repr(got)[:LONGEST_SHOWN]
+    remedy = f"write [{shown}]" if kind == "list_type" and isinstance(got, str) else "correct it"
+    return f"{message}, got {shown}; {remedy}"
 
 
 def _form_at(form: type[Form], loc: tuple[int | str, ...]) -> type[Form]:
@@ -98,11 +100,14 @@ def _forms_in(kind: Any) -> Iterator[type[Form]]:
         yield from _forms_in(part)
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
-    """``[[nodes]] 2: gpus``: the table as it stands in the file, counted from 1, and the field."""
+def _place(detail: ErrorDetails) -> str:
+    """``[[nodes]] 2: gpus``: the table as in the file, counted from 1, and the field; or ``loads, value 2``."""
+    loc = detail["loc"]
     if not loc:  # it is about the whole file
         return ""
     table, rest = str(loc[0]), list(loc[1:])
+    if len(rest) == 1 and isinstance(rest[0], int) and not isinstance(detail["input"], dict):
+        return f"{table}, value {rest[0] + 1}"
     if rest and isinstance(rest[0], int):
         table, rest = f"[[{table}]] {rest[0] + 1}", rest[1:]
     elif rest:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import shunter
 from shunter import traces
 from shunter.advice import advising, present
-from shunter.advice.candidates import Candidate, site_of
+from shunter.advice.candidates import AS_ASKED, Candidate, site_of
 from shunter.advice.validity import validity
 from shunter.advice.verdict import CAUTION, NO, TRUST
 from shunter.advice.words import action, checked, dominated, explained, failed, gain, percent, trust
@@ -83,6 +83,25 @@ def test_waiting_with_room_is_explained():
 
 
 @pytest.mark.usefixtures("few")
+def test_a_few_users_are_named_for_the_error_only_among_many():
+    def said(users):
+        trace = made([(60 * at, 600 * (at % users < 3), 60, 1) for at in range(200)], user=np.arange(200) % users)
+        found = validity(trace, np.zeros(200, np.int64), pool(48)) | {"with_cycle": False}
+        return "Three users" in " ".join(explained(found, BASE, ()))
+
+    assert [said(users) for users in (4, 5, 20)] == [False, False, True]
+
+
+def test_of_options_with_equal_waits_only_the_first_is_shown(history, monkeypatch):
+    """Priorities that differ by a factor order the queue alike."""
+    twice = [Candidate(f"multifactor:age=0,fairshare=0,size={size},backfill=easy", f"size {size}") for size in (10, 20)]
+    asked = dataclasses.replace(twice[1], policy="multifactor:age=0,fairshare=0,size=30,backfill=easy", title=AS_ASKED)
+    monkeypatch.setattr(advising, "candidates", lambda *_: [*twice, asked])
+    window = advising.window(set_up(str(history), "4x8"), question())
+    rows = advising.compared(window, question())
+    assert sorted(row["title"] for row in rows[1:]) == [AS_ASKED, "size 10"]
+
+
 def test_policies_are_compared_on_the_last_days_after_a_warm_up(history):
     trace = traces.read(history)
     found = advising.window(set_up(trace, "4x8"), question())

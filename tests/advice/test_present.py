@@ -10,7 +10,7 @@ from histories import DAY, jobs, judged, recorded, site_shown
 from test_validity import made, pool
 
 from shunter.advice import advising
-from shunter.advice.capacity import learned_until
+from shunter.advice.capacity import capacities, learned_until
 from shunter.advice.cycle import Cycle, cycle
 from shunter.advice.held_jobs import held_until
 from shunter.advice.limits import kept_back, user_cap
@@ -36,6 +36,17 @@ def test_a_cluster_file_with_half_or_twice_the_gpus_is_put_right(cluster):
     assert said.use == CAUTION
     assert f"the cluster file has {site.stated.gpus} GPUs and the record points to 64" in said.why[0]
     assert "A replay with the cluster as its file has it gives" in " ".join(inferred(site))
+
+
+def test_free_gpus_of_a_replay_do_not_point_to_more_gpus_than_stated():
+    """The record has all 16 GPUs in use while jobs wait; a replay that keeps four of them free explains no twenty."""
+    starts = [600 * (job // 16) for job in range(16 * 144 * 3)]
+    trace = made([(0, start, 600, 1) for start in starts])
+    simulated = 600_000 * (np.arange(len(trace)) // 12)
+    found = capacities(trace, Cluster("c", (NodeGroup(2, 8),)), simulated)[0]
+    assert set(found.gpus) == {16}
+    more = capacities(trace, Cluster("c", (NodeGroup(1, 14),)), simulated)[0]  # more were in use than the file has
+    assert more.gpus[-1] >= 16
 
 
 def test_half_of_the_nodes_gone_in_the_middle_are_seen_from_the_days_before_alone():

@@ -349,3 +349,31 @@ def test_a_controller_that_finds_no_slurm_says_so(monkeypatch, tmp_path):
         result = shunter("slurm", "run", "--policy", "fifo", "--rounds", "1", *more)
         assert result.exit_code == 2, result.stderr
         assert "must be on the PATH" in result.stderr
+
+
+# ------------------------------------------------------------------------------------------- plain words
+
+
+def test_help_names_no_types_of_flags():
+    for command in (["simulate"], ["sweep", "show"], ["slurm", "run"], []):
+        assert "bool" not in ok(*command, "--help")
+
+
+def test_policies_shows_no_markup_of_docstrings():
+    text = ok("policies", "express")
+    assert "It is 'gittins' with its defaults." in text
+    assert "`" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [([], True), (["--checkpointable", "all"], False), (["--checkpointable", "none"], False)]
+)
+def test_runs_with_stops_say_that_every_job_could_be_stopped(options, said):
+    for command in (["simulate", SMALL, "-c", "2x8", "-p", "las"], ["compare", SMALL, "-c", "2x8", "-p", "las"]):
+        done = shunter(*command, *options)
+        assert done.exit_code == 0
+        assert ("policies could stop every job" in done.stderr) is said
+
+
+def test_runs_without_stops_say_nothing_of_them():
+    assert "stop every job" not in shunter("simulate", SMALL, "-c", "2x8", "-p", "fifo").stderr

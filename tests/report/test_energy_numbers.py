@@ -111,6 +111,14 @@ def test_a_node_that_sleeps_runs_nothing(drawn):
     assert any_slept(events) == bool(len(sleeps(events)))
 
 
+def test_nodes_that_sleep_at_the_end_of_the_log_sleep_on():
+    """The job ends after an hour, and the node sleeps; four hours are counted from the second hour on."""
+    rows = [(0, w.ARRIVE, 0, 0, 0), (0, w.START, 0, 0, 2000), (1, w.FINISH, 0, 0, 0), (1, w.SLEEP, -1, 0, 0)]
+    log = np.array(rows) * [HOUR, 1, 1, 1, 1]
+    assert energy(log, 1, 2 * HOUR, 6 * HOUR, WATTS)["asleep_nodes"] == 1
+    assert energy(log, 1, 0, 4 * HOUR, WATTS)["asleep_nodes"] == pytest.approx(0.75)
+
+
 def test_a_log_by_hand():
     """Two nodes for ten hours; one sleeps from hour 2 to 6 and is up at hour 7, when a job of hour 5 starts there."""
     rows = [(0, w.ARRIVE, 0, 0, 0), (0, w.START, 0, 0, 4000), (2, w.SLEEP, -1, 1, 0), (5, w.ARRIVE, 1, 0, 0)]

@@ -373,6 +373,35 @@ def test_runs_are_shown_by_trace_cluster_load_and_policy(swept, options, runs, p
     assert (found["runs"], found["places"]) == (runs, places_)
 
 
+def test_runs_are_shown_by_every_axis_of_a_place(tmp_path):
+    axes = {"traces": ["synthetic:jobs=30,gpus=8"], "clusters": ["1x8"], "policies": ["fifo", "las"]}
+    shunter.sweep(**axes, checkpointable=["none", "50%"], overheads=["0", "60,60"], out=tmp_path / "runs", workers=1)
+    options = ["--checkpointable", "50%", "--overhead", "60*", "--window", "", "--network", ""]
+    done = CliRunner().invoke(app, ["sweep", "show", str(tmp_path / "runs"), "--json", *options])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["runs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("'25%'", "checkpointable must be a valid list, got '25%'; write ['25%']"),
+        ("[0.25]", "checkpointable, value 1 must be a valid string, got 0.25"),
+        ("['25']", "cluster 1x8, checkpointable 25: checkpointable '25': must be all, none, a share such as 25%"),
+    ],
+)
+def test_a_bad_choice_of_jobs_to_stop_is_refused_with_its_place_and_no_other_remedy(tmp_path, value, message):
+    file = tmp_path / "s.toml"
+    file.write_text(
+        f"traces = ['synthetic:jobs=9,gpus=8']\nclusters = ['1x8']\npolicies = ['fifo']\ncheckpointable = {value}\n"
+    )
+    done = CliRunner().invoke(app, ["sweep", "plan", str(file)])
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+    assert "drop_unfit" not in done.output
+    assert "--checkpointable" not in done.output
+
+
 def test_a_filter_that_nothing_agrees_with_names_what_is_there(swept):
     done = CliRunner().invoke(app, ["sweep", "show", str(swept), "--load", "3"])
     assert done.exit_code == 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from shunter.advice.candidates import Candidate, candidates
+from shunter.advice.candidates import AS_ASKED, Candidate, candidates
 from shunter.advice.effects import effects
 from shunter.advice.paired import value_of
 from shunter.advice.present import Present, replay
@@ -163,22 +163,29 @@ def shown(present: Present, one: Capacity) -> str:
 
 
 def compared(found: HistoryWindow, question: Question, progress: Progress | None = None) -> list[dict[str, Any]]:
-    """The present policy, then every other beside it, the best first."""
-    rows = _effects(found, question.policies, question, progress)
+    """The present policy, then every other beside it, the best first; of options with equal waits the first alone."""
+    waits = _waits(found, question.policies, question, progress)
+    rows = _effects(found, question.policies, question, waits)
     present = rows[0] | {"title": "what is done now", "by_slurm": True, "changes": {}}
     others = [
         row | {"title": one.title, "by_slurm": one.by_slurm, "changes": dict(one.changes)}
-        for one, row in zip(question.options, rows[1:], strict=True)
+        for one, row, new in zip(question.options, rows[1:], _new(waits[1:]), strict=True)
+        if new or one.title == AS_ASKED
     ]
     return [present, *sorted(others, key=lambda row: order(row, present))]
 
 
+def _new(waits: Sequence[F64]) -> list[bool]:
+    """Whether each is unlike all before it."""
+    found = [one.tobytes() for one in waits]
+    return [one not in found[:number] for number, one in enumerate(found)]
+
+
 def _effects(
-    found: HistoryWindow, policies: Sequence[NamedPolicy], question: Question, progress: Progress | None
+    found: HistoryWindow, policies: Sequence[NamedPolicy], question: Question, waits: Sequence[F64]
 ) -> list[dict[str, Any]]:
     """What each policy does to the jobs that count, compared with the present one, which comes first."""
-    trace, waits = found.counted, _waits(found, policies, question, progress)
-    found_out = (effects(trace, waits[0], after, question.goal, question.seed) for after in waits)
+    found_out = (effects(found.counted, waits[0], after, question.goal, question.seed) for after in waits)
     return [{"policy": one.text, **row} for one, row in zip(policies, found_out, strict=True)]
 
 
@@ -216,7 +223,8 @@ def checked(
 ) -> dict[str, Any]:
     """The policies that were better, on days on which they were not chosen; each ``holds`` there or does not."""
     named = {one.text: one for one in question.policies}
-    rows = _effects(found, [question.base, *(named[row["policy"]] for row in good)], question, progress)
+    policies = [question.base, *(named[row["policy"]] for row in good)]
+    rows = _effects(found, policies, question, _waits(found, policies, question, progress))
     present = rows[0]
     kept = ("wait_s", "mean_change", "goal")
     return {

@@ -21,6 +21,7 @@ DAY = 86_400.0
 MOST = 10  # a weight that outweighs all others together is this many times their sum
 LEARNED = "rolling"  # estimates from ended jobs of the same user, name and size: they need no library
 CONTROLLER = ("sjf", "saf", "wfp3", "f1", "unicep")
+AS_ASKED = "as you asked"  # the title of policies that the user adds
 PREEMPTIVE = ("express", "srsf", "srtf", "las", "tiresias")
 
 
@@ -45,7 +46,7 @@ class Candidate:
 
 def candidates(base: Policy, site: Site, preemption: bool = False, more: Sequence[str] = ()) -> list[Candidate]:
     """Everything that is compared with ``base``, each once; ``more`` are policies that the user adds."""
-    asked = [Candidate(text, "as you asked") for text in more]
+    asked = [Candidate(text, AS_ASKED) for text in more]
     found = [*_ours(preemption), *_settings(site), *_policies(preemption), *asked]
     seen, kept = {registry.text(base)}, []
     for candidate in found:
@@ -57,10 +58,10 @@ def candidates(base: Policy, site: Site, preemption: bool = False, more: Sequenc
 
 
 def _ours(preemption: bool) -> list[Candidate]:
-    """Our best: with stops if these are wanted, and without."""
+    """Express, with stops if these are wanted, and without; unlike its default, with learned run times as all here."""
     best = Express(estimate=LEARNED)
-    without = Candidate(registry.text(best.without_stops), "our best without stops, run times learned")
-    stops = Candidate(registry.text(best), "our best (express), stops running jobs")
+    without = Candidate(registry.text(best.without_stops), "express without stops, run times learned")
+    stops = Candidate(registry.text(best), "express, stops jobs, run times learned")
     return [stops, without] if preemption else [without]
 
 

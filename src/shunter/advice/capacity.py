@@ -57,7 +57,9 @@ def capacities(trace: Trace, cluster: Cluster, simulated: I64, cap: int = 0) -> 
     for name, pool, size in pools(trace, cluster):
         since = _days(trace)
         use = use_of(pool).cut(since)
-        full, taken = _full_levels(pool, use, since, cap) + spare.get(name, 0.0), _taken_levels(use, since)
+        full, taken = _full_levels(pool, use, since, cap), _taken_levels(use, since)
+        kept_free = full + spare.get(name, 0.0)
+        full = np.where(full <= size, np.minimum(kept_free, size), kept_free)  # only GPUs in use show more than stated
         least, learned = int(pool.gpus.max()) / GPU, int(np.searchsorted(since, learned_until(trace)))
         gpus = np.maximum(_by_day(full, taken, size, learned), least)  # the largest job had room
         found.append(Capacity(name, size, since, np.round(gpus).astype(np.int64)))

@@ -22,6 +22,7 @@ from shunter.report.terminal.tables import duration, share
 NOTHING = "No option is better than the present one, beyond chance, on the days compared and on the check days."
 NO_ADVICE = "Nothing was compared: without a valid replay, a comparison would mean nothing."
 MOSTLY = 0.5  # a user with so large a share of the jobs is named
+OVER_EVEN = 2  # three users are named if they have this many times the share of three users that are all alike
 MUCH = 0.1  # a share that is this much larger than the simulation's is worth a sentence
 
 
@@ -118,7 +119,7 @@ def explained(found: Mapping[str, Any], base: str, remarks: Sequence[str]) -> li
             " was not that of submission alone; limits per user, dependencies and several queues do that.",
         ),
         (
-            causes["share_of_error_by_top_users"] > 0.5 and causes["users"] > 3,
+            causes["share_of_error_by_top_users"] > max(0.5, OVER_EVEN * 3 / max(causes["users"], 1)),
             f"Three users of {causes['users']:,} make {share(causes['share_of_error_by_top_users'])} of the error:"
             " limits on what one user may run, or jobs sent in large batches, are likely.",
         ),

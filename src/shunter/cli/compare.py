@@ -33,6 +33,7 @@ from shunter.cli.console import (
     policy_names,
     progress,
     say_about,
+    say_stoppable,
     with_columns,
 )
 from shunter.cli.reports import FiguresOption, ReportOption, check_places, say_figures, write_report
@@ -164,6 +165,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     if figures is not None:
         say_figures(figures, found.figures(figures, force))
     _show(found, json)
+    say_stoppable(setup.trace, setup.checkpointable, sum(row["preemptions"] for row in found.policies))
 
 
 def _compared(setup: Setup, policies: list[NamedPolicy], options: CompareOptions) -> Comparison:

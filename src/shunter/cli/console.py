@@ -344,6 +344,12 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy])
             note(remark, "warning", "bold yellow")
 
 
+def say_stoppable(trace: Trace, checkpointable: str, stops: int) -> None:
+    """Report after a run with stops that every job could be stopped, unless the user chose that: few clusters can."""
+    if stops and not checkpointable and (trace.checkpointable > 0).all():
+        note("policies could stop every job, as the trace doesn't say which can be stopped; --checkpointable sets it")
+
+
 def learn(setup: Setup, policies: Sequence[str | NamedPolicy]) -> list[NamedPolicy]:
     """Fit the models of policies that learn before any of them is run; returns the policies with what they learned."""
     from shunter.simulation import resolve

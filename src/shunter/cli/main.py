@@ -34,6 +34,8 @@ from shunter.cli.console import end_bars, note
 from shunter.cli.old_names import renamed
 from shunter.errors import InputError, ShunterError
 
+HELP = ["-h", "--help"]
+
 
 class Commands(TyperGroup):
     """The commands; bad input is a message and exit code 2, never a traceback."""
@@ -44,6 +46,7 @@ class Commands(TyperGroup):
 
     def make_context(self, *args: Any, **more: Any) -> Any:
         """Understand the arguments."""
+        _name_no_types_of_flags(self)
         try:
             return super().make_context(*args, **more)
         except KeyboardInterrupt as interrupt:
@@ -70,6 +73,16 @@ class Commands(TyperGroup):
             end_bars()
 
 
+def _name_no_types_of_flags(command: Any) -> None:
+    """Let help show a flag without a type: ``--json``, and not ``--json <bool>``."""
+    own_help = command.get_help_option(typer.Context(command, help_option_names=HELP))
+    for parameter in (*command.params, own_help):
+        if parameter is not None and parameter.param_type_name == "option" and parameter.is_flag:
+            parameter.metavar = ""
+    for each in command.commands.values() if isinstance(command, TyperGroup) else ():
+        _name_no_types_of_flags(each)
+
+
 def _stopped(interrupt: KeyboardInterrupt) -> typer.Exit:
     """Say that the user stopped it, and what is kept."""
     end_bars()
@@ -88,7 +101,7 @@ app = typer.Typer(
     name="shunter",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP},
     epilog="Begin with [bold]shunter demo[/bold]. Every command explains itself: [bold]shunter compare --help[/bold].",
     rich_markup_mode="rich",
 )

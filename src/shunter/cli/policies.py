@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from shunter.cli.console import JsonOption, policy_names, print_json, show
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
 EXAMPLES = """Examples:
 
@@ -46,9 +48,16 @@ def _all(found: list[dict[str, Any]]) -> RenderableType:
 
     table = Table("policy", "what it does", box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for about in found:
-        table.add_row(Text(about["name"], style="bold"), Text(about["meaning"].partition("\n")[0]))
+        table.add_row(Text(about["name"], style="bold"), _plain(about["meaning"].partition("\n")[0]))
     hint = " Write name or name:key=value,key=value; 'shunter policies NAME' lists what can be set."
     return Group(table, Text(hint, style="dim"))
+
+
+def _plain(docstring: str) -> Text:
+    """A docstring as text for a terminal, where names are quoted."""
+    from rich.text import Text
+
+    return Text(re.sub(r"``(.+?)``", r"'\1'", docstring, flags=re.DOTALL))
 
 
 def _written(value: Any) -> str:
@@ -67,7 +76,7 @@ def _one(about: dict[str, Any]) -> RenderableType:
     table = Table("parameter", "default", "range", "meaning", box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for one in about["parameters"]:
         table.add_row(
-            Text(one["name"], style="bold"), Text(_written(one["default"])), Text(one["range"]), Text(one["meaning"])
+            Text(one["name"], style="bold"), Text(_written(one["default"])), Text(one["range"]), _plain(one["meaning"])
         )
-    head = Text.assemble((about["name"], "bold"), "  ", cleandoc(about["meaning"]))
+    head = Text.assemble((about["name"], "bold"), "  ", _plain(cleandoc(about["meaning"])))
     return Group(head, table if about["parameters"] else Text("It has no parameters."))

@@ -31,6 +31,7 @@ from shunter.cli.console import (
     policy_names,
     progress,
     say_about,
+    say_stoppable,
     with_columns,
 )
 from shunter.cli.reports import FiguresOption, ReportOption, check_places, say_figures, write_report
@@ -103,23 +104,34 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     ] = None,
 ) -> None:
     """Run one policy on one trace and show the results."""
-    format = with_columns(format, columns)  # noqa: A001
-    given = {"policy": _only(policies), "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
-    given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network, "sharing": sharing}
-    given |= {"overhead": overhead, "load": load, "checkpointable": checkpointable}
-    given |= {
-        "contention": contention or None,
-        "models": str(models) if models else None,
-        "since": since,
-        "until": until,
-    }
+    given = {
+        "policy": _only(policies), "seed": seed, "cluster.text": cluster, "trace.on_bad_row": on_bad_row,
+        "trace.format": with_columns(format, columns), "drop_unfit": drop_unfit or None, "network": network,
+        "contention": contention or None, "models": str(models) if models else None, "sharing": sharing,
+        "overhead": overhead, "load": load, "checkpointable": checkpointable, "since": since, "until": until,
+    }  # fmt: skip
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):
         raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")
     check_places(force, decisions, out, report, batsim_csv, swf, figures=figures)
+    result = _simulated(record, decisions or report is not None, out)
+    if out is not None:
+        result.save(out, force)
+    if report is not None:
+        write_report(report, [result.kept])
+    if figures is not None:
+        say_figures(figures, result.figures(figures, force))
+    _export(result, batsim_csv, swf)
 
-    from shunter import simulation
     from shunter.report.terminal.tables import summary_view
+
+    answer(result.summary, summary_view, json)
+    say_stoppable(result.trace, record.checkpointable, result.summary["preemptions"])
+
+
+def _simulated(record: Experiment, decisions: bool, out: Path | None) -> Result:
+    """Fit what the policy learns, and run it; in the folder for its output others see how far it is."""
+    from shunter import simulation
     from shunter.setup import recorded_setup
     from shunter.under_way import UnderWay, shown
 
@@ -134,16 +146,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
             on_progress(ended, len(setup.trace))
             note_progress(ended, len(setup.trace))
 
-        why = decisions or report is not None
-        result = simulation.run(setup, chosen, record.seed, record.repeat, count, why)
-    if out is not None:
-        result.save(out, force)
-    if report is not None:
-        write_report(report, [result.kept])
-    if figures is not None:
-        say_figures(figures, result.figures(figures, force))
-    _export(result, batsim_csv, swf)
-    answer(result.summary, summary_view, json)
+        return simulation.run(setup, chosen, record.seed, record.repeat, count, decisions)
 
 
 def _only(policies: list[str] | None) -> str | None:

@@ -167,6 +167,19 @@ def show_store(  # noqa: PLR0913, PLR0917  one argument per option
         list[str] | None, typer.Option("--cluster", "-c", metavar="C", help="Only these clusters; may have *.")
     ] = None,
     load: Annotated[list[float] | None, typer.Option("--load", metavar="X", help="Only these loads.")] = None,
+    window: Annotated[
+        list[str] | None, typer.Option("--window", metavar="W", help="Only these windows; may have *.")
+    ] = None,
+    network: Annotated[
+        list[str] | None, typer.Option("--network", metavar="NET", help="Only these networks; may have *.")
+    ] = None,
+    overhead: Annotated[
+        list[str] | None, typer.Option("--overhead", metavar="C,R", help="Only these costs of stops; may have *.")
+    ] = None,
+    checkpointable: Annotated[
+        list[str] | None,
+        typer.Option("--checkpointable", metavar="WHICH", help="Only these choices of jobs to stop; may have *."),
+    ] = None,
     report: ReportOption = None,
     figures: FiguresOption = None,
     force: ForceOption = False,
@@ -181,7 +194,8 @@ def show_store(  # noqa: PLR0913, PLR0917  one argument per option
     runs = sound(Store.existing(folder).read())
     if runs.is_empty():
         raise RunError(f"{folder}: has no runs; 'shunter sweep FILE --out {folder}' adds some")
-    for axis, wanted in (("policy", policy), ("trace", trace), ("cluster", cluster)):
+    texts = {"policy": policy, "trace": trace, "cluster": cluster, "window": window, "network": network}
+    for axis, wanted in {**texts, "overhead": overhead, "checkpointable": checkpointable}.items():
         if wanted:
             runs = _only(runs, axis, wanted, _any_of(wanted, runs[axis].to_list()), folder)
     if load:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shunter.cli.compile_kernels import engine_is_compiled
 from shunter.cli.console import JsonOption, note, print_json
 from shunter.extras import require
 
@@ -92,4 +93,6 @@ def _ready(address: Address, json: bool) -> None:
         note(f"open this address in a browser; the token is in {address.token_file}; stop with Ctrl-C", "web")
         if address.operator_token_file is not None:
             note(f"operators' token: {address.operator_token_file}", "web")
+        if not engine_is_compiled():
+            note("kernels are compiled in the background, about 30 s; the first run on the page waits for them", "web")
     sys.stdout.flush()

@@ -23,7 +23,7 @@ from shunter.predictors.lessons import Lessons
 from shunter.scheduling.queue.decide import decide_pointer, tools_for
 from shunter.scheduling.queue.memory import pools_seen
 from shunter.scheduling.queue.ordering import Ordering
-from shunter.scheduling.queue.policy import QueueMemory, ask, decode
+from shunter.scheduling.queue.policy import QueueMemory, decided
 from shunter.scheduling.queue.queue import Inspector
 from shunter.world import I64, Decision
 
@@ -149,13 +149,7 @@ class Inspected(Compilable, Refits, Wraps, Holds):
 
     def decide(self, view: View, memory: InspectedMemory) -> Plan:
         """The order's next start, or time to wait."""
-        while view.now >= self.due(memory):
-            self.refresh(view, memory)
-        form = self.compiled(view, memory)
-        assert memory.plan is not None
-        ask(form.decide, view.world, form.memory, form.parts, memory.plan)
-        self.check_form(memory)
-        return decode(memory.plan)
+        return decided(self, view, memory)
 
 
 def _moved(skips: I64, view: View, jobs: int) -> I64:

@@ -62,7 +62,12 @@ class Marshal(Leasing):
     )
     longest: float = param(240.0, "hours that a job waits for a better tier at most", low=0, high=10_000)
     probe: float = param(300.0, "seconds of the first lease on a tier wider than needed, to see how fast it is", low=0)
-    renewal: str = param("better", "what happens to a job whose lease ends, see above", choices=RENEWALS)
+    renewal: str = param(
+        "better",
+        "at the end of a lease a job waits for an offer like all others (again), or it keeps its GPUs unless a job "
+        "before it in the order takes them (keep), or unless it can have a lower tier (better)",
+        choices=RENEWALS,
+    )
     fit: str = param("best", "which machine or rack, where several have room", choices=FITS[:2])
     spread: str = param("even", "which GPUs of a rack or of the cluster", choices=SPREADS)
 

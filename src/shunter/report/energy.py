@@ -69,7 +69,7 @@ def _utilization(used: I64, awake: I64, held: I64) -> float:
 
 def over_time(events: I64, nodes: int, begin: int, end: int) -> NodeCounts:
     """Nodes in use and awake between two times, by the event log."""
-    used, asleep = used_nodes(events), _changes(sleeps(events))
+    used, asleep = used_nodes(events), _changes(sleeps(events, end))
     inner = np.concatenate([used[0], asleep[0]])
     time = np.unique(np.concatenate([[begin, end], inner[(inner > begin) & (inner < end)]]))
     return NodeCounts(time, value_at(*used, time), nodes - value_at(*asleep, time), nodes)
@@ -81,14 +81,17 @@ def value_at(time: I64, value: I64, wanted: I64) -> I64:
     return padded[np.searchsorted(time, wanted, side="right")]
 
 
-def sleeps(events: I64) -> I64:
-    """Every sleep of a node as a row (node, begin, end); it ends when the node is woken, or breaks, or with the log."""
+def sleeps(events: I64, until: int = 0) -> I64:
+    """Every sleep of a node as a row (node, begin, end); it ends when the node is woken or breaks.
+
+    The last one of a node may have no end: it lasts to the end of the log, or to ``until`` (ms) if that is later.
+    """
     rows = events[np.isin(events[:, 1], (w.SLEEP, w.WAKE, w.NODE_UP, w.NODE_DOWN))]
     rows = rows[np.argsort(rows[:, 3], kind="stable")]
     asleep = np.flatnonzero(rows[:, 1] == w.SLEEP)
     after = np.minimum(asleep + 1, len(rows) - 1)
     followed = (asleep + 1 < len(rows)) & (rows[after, 3] == rows[asleep, 3])
-    end = np.where(followed, rows[after, 0], events[-1, 0] if len(events) else 0)
+    end = np.where(followed, rows[after, 0], max(until, int(events[-1, 0])) if len(events) else 0)
     return np.stack([rows[asleep, 3], rows[asleep, 0], end], axis=1)
 
 

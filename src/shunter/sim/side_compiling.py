@@ -53,8 +53,13 @@ def _needed() -> bool:
         return False
     if sys.flags.ignore_environment:  # the other process would look where PYTHONPATH says
         return False
+    return not is_done()
+
+
+def is_done() -> bool:
+    """Whether the engine is in the kernel cache, as machine code."""
     found = compiled.cache_folder().rglob(f"{LAST}-*.nbi")
-    return all(compiled.TRANSLATED in path.parts for path in found)
+    return any(compiled.TRANSLATED not in path.parts for path in found)
 
 
 def _start() -> subprocess.Popen[bytes] | None:

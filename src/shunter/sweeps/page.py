@@ -23,8 +23,8 @@ from shunter.report.html.page import (
     grid,
     heat_map,
     note,
+    page_of,
     paragraph,
-    render,
     table,
     verdict_text,
 )
@@ -55,12 +55,6 @@ SEEDS = (
 )
 
 
-def report(runs: pl.DataFrame, measure: str = DEFAULT, store: str = "", name: str = "") -> str:
-    """The page about these runs, as one file; see ``contents``."""
-    found = contents(runs, measure, store, name)
-    return render(found.title, found.lead, found.sections)
-
-
 def contents(runs: pl.DataFrame, measure: str = DEFAULT, store: str = "", name: str = "") -> Contents:
     """What the page about runs shows; ``store`` is the name of their folder, ``name`` that of the sweep."""
     if runs.is_empty():
@@ -80,6 +74,9 @@ def contents(runs: pl.DataFrame, measure: str = DEFAULT, store: str = "", name: 
         Section("Place by place", _places(runs, measure)),
     ]
     return Contents(title, lead, [*(section for section in sections if section.body), *end])
+
+
+report = page_of(contents)
 
 
 def write(file: Path, runs: pl.DataFrame, measure: str = DEFAULT, store: str = "", force: bool = False) -> Path:

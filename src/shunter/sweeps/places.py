@@ -219,7 +219,11 @@ def checked(plan: SweepPlan, ground: Ground) -> None:
     places, resolved = Places(ground), {text: resolve(text).policy for text in plan.policies}
     for place, text in dict.fromkeys((run.place, run.policy) for run in plan.runs):
         try:
-            check(places.setup(place), resolved[text])
+            setup = places.setup(place)
+        except InputError as error:
+            raise type(error)(f"{described(place)}: {error}") from None
+        try:
+            check(setup, resolved[text])
         except InputError as error:
             remedy = "" if plan.choices.drop_unfit else "; or set drop_unfit = true in the sweep"
             raise type(error)(f"{described(place)}, policy {text}: {error}{remedy}") from None

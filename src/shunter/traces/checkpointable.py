@@ -48,7 +48,7 @@ def _of_users(trace: Trace, choice: str) -> NDArray[np.bool_]:
     for name in names:
         if name not in trace.users:
             raise TraceError(
-                f"--checkpointable {choice}: trace '{trace.name}' has no user '{name}'; "
+                f"checkpointable '{choice}': trace '{trace.name}' has no user '{name}'; "
                 f"{did_you_mean(name, trace.users[:1000])}"
             )
     return np.isin(trace.user, [trace.users.index(name) for name in names])
@@ -63,7 +63,7 @@ def _share(choice: str) -> tuple[float, int]:
     except ValueError:
         share, seed = -1.0, 0
     if not 0 <= share <= 1 or seed < 0 or (more and not more.startswith(SEED)):
-        raise TraceError(f"--checkpointable {choice}: {FORM}")
+        raise TraceError(f"checkpointable '{choice}': {FORM}")
     return share, seed
 
 

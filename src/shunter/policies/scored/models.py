@@ -127,7 +127,7 @@ class ScoreModel(Form):
 
     @property
     def sees_pool(self) -> bool:
-        """Whether values depend on what is free and who waits."""
+        """Whether values depend on what is free and which jobs wait."""
         return bool(self.features & OF_POOL)
 
     def arrays(self) -> F64:

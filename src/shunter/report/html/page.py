@@ -6,12 +6,12 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, ParamSpec
 
 from shunter.report.html.charts import Chart
 from shunter.texts import printable
@@ -89,6 +89,19 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
     foot = '\n<p class="sr" id="announce" role="status" aria-live="polite"></p>\n'
     tail = "\n".join(f"<script>{text}</script>" for text in scripts)
     return f'{head}{top}<main id="content" tabindex="-1">\n{contents.body()}\n</main>{foot}{tail}\n</body>\n</html>\n'
+
+
+P = ParamSpec("P")
+
+
+def page_of(contents: Callable[P, Contents]) -> Callable[P, str]:
+    """The function that returns the page, as one file, of what ``contents`` returns for the same arguments."""
+
+    def page(*args: P.args, **more: P.kwargs) -> str:
+        found = contents(*args, **more)
+        return render(found.title, found.lead, found.sections)
+
+    return page
 
 
 def text_of(plain: str) -> str:

@@ -13,7 +13,7 @@ from shunter.report.html.energy import asleep
 from shunter.report.html.files import check_file, write_file
 from shunter.report.html.findings import Row, label
 from shunter.report.html.overview import overview
-from shunter.report.html.page import Contents, Section, note, paragraph, render, table
+from shunter.report.html.page import Contents, Section, note, page_of, paragraph, render, table
 from shunter.report.html.predicted import predicted
 from shunter.report.html.provenance import left_out, provenance
 from shunter.report.html.reasons import reasons
@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from shunter.run_folder import Run
 
 LIMIT = 2_900_000  # bytes of a page: how much the node timeline can show depends on it
-
-
-def report(
-    runs: Sequence[Run],
-    rows: Sequence[Row] = (),
-    progress: Progress | None = None,
-    about: str = "",
-    added: Sequence[Any] = (),
-    measures: Sequence[Any] = (),
-) -> str:
-    """The page about these runs of the same jobs, as one file; see ``contents``."""
-    found = contents(runs, rows, progress, about, added, measures)
-    return render(found.title, found.lead, found.sections)
 
 
 def contents(
@@ -89,6 +76,9 @@ def contents(
     room = LIMIT - len(render(title, lead, [*sections, run]).encode())
     nodes = timeline(names, runs, room, progress or (lambda done, total: None))
     return Contents(title, lead, [*sections, *([Section("Nodes", nodes)] if nodes else []), run])
+
+
+report = page_of(contents)
 
 
 def write(

@@ -267,14 +267,22 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
 
     def decide(self, view: View, memory: QueueMemory) -> Plan:
         """The same decision as the compiled loop takes, as a plan."""
-        form = self.compiled(view, memory)
-        while view.now >= self.due(memory):
-            self.refresh(view, memory)
-            form = self.compiled(view, memory)
-        assert memory.plan is not None
-        ask(form.decide, view.world, form.memory, form.parts, memory.plan)
-        self.check_form(memory)
-        return decode(memory.plan)
+        return decided(self, view, memory)
+
+
+def decided(policy: Any, view: View, memory: Any) -> Plan:
+    """The decision of a policy's compiled form, as a plan; its model is fitted again first where that is due.
+
+    As in the compiled loop, there is a form before anything is fitted again, and another one afterwards.
+    """
+    form = policy.compiled(view, memory)
+    while view.now >= policy.due(memory):
+        policy.refresh(view, memory)
+        form = policy.compiled(view, memory)
+    assert memory.plan is not None
+    ask(form.decide, view.world, form.memory, form.parts, memory.plan)
+    policy.check_form(memory)
+    return decode(memory.plan)
 
 
 @dataclass(frozen=True)

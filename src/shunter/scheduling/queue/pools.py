@@ -1,4 +1,4 @@
-"""What a key may know of the nodes that its job may use: how much is free there, how it lies, and who waits for it."""
+"""What a key may know of the nodes that its job may use: how much is free, how it lies, and which jobs wait for it."""
 
 from __future__ import annotations
 

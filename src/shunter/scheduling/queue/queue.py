@@ -198,7 +198,7 @@ class Config(Arrays):
     quantum: int = 0  # how often running jobs are looked at although nothing happened, 0: never
     varying: bool = False  # the key of a waiting job changes with time ...
     ageing: bool = False  # ... falls, or stays, while its user's usage does
-    sees_pool: bool = False  # keys depend on what is free and who waits, and are made again at every decision
+    sees_pool: bool = False  # keys depend on what is free and which jobs wait, and are made again at every decision
     visible: int = 0  # the key orders this many jobs, those submitted first; the rest follow by submission; 0: all
     source: int = S_NONE  # of estimates
     shares: bool = False  # some jobs want a share of a GPU
