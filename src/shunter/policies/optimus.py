@@ -16,7 +16,7 @@ from shunter.world import F64
 
 
 @dataclass(frozen=True)
-class Optimus(Resizing):
+class OptimusPolicy(Resizing):
     """Gives GPUs one by one to the job whose remaining time they shorten most; deadlines mean nothing to it."""
 
     interval: float = param(600.0, "seconds between two rounds", low=1, high=86_400)
