@@ -73,6 +73,7 @@ def deadline(  # noqa: PLR0913, PLR0917 one for each option
     itself, or from --iterations with --model or --iteration-s.
     """
     from shunter.live.deadline_answers import deadline_record, deadline_view
+    from shunter.live.past_ends import RUN
     from shunter.slurm import deadlines, questions
 
     if not by and (job is None or offline):
@@ -90,8 +91,9 @@ def deadline(  # noqa: PLR0913, PLR0917 one for each option
         with progress("learning from past waits") as on_progress:
             outlook = questions.AnswerSources(snapshot, site, history).outlook(samples, seed, on_progress)
         known = _training(model, iterations, iteration_s, gpus, losses, outlook.machines.cluster)
+        past = _offline(history).ends.ranks(RUN) if history else None
         if job:
-            found = deadlines.of_job(outlook, job, by, known)
+            found = deadlines.of_job(outlook, job, by, known, past)
         else:
             runs = known.runs() if known else None
             if runs is None and not time:
@@ -99,7 +101,7 @@ def deadline(  # noqa: PLR0913, PLR0917 one for each option
                     "how long it runs is not known: set --iterations with --model or --iteration-s, or --time"
                 )
             limit = time or deadlines.limit_text(float(runs.max()) if runs is not None else 0.0)
-            found = deadlines.of_wish(outlook, questions.Wish(gpus, limit, partition, gpu_type), by, known)
+            found = deadlines.of_wish(outlook, questions.Wish(gpus, limit, partition, gpu_type), by, known, past)
     if json:
         print_json(deadline_record(found))
     else:

@@ -81,9 +81,10 @@ def of_running(outlook: Outlook, job: LiveJob) -> EndForecast:
     return EndForecast(now, np.array([now]), left, said)
 
 
-def run_times(outlook: Outlook, job: LiveJob) -> F64:
-    """Run times of a job (ms), evenly over their distribution."""
-    return outlook.run_times.beside(outlook.snapshot.jobs).draw(job, LEVELS)
+def run_times(outlook: Outlook, job: LiveJob, past: F64 | None = None) -> F64:
+    """Run times of a job (ms), evenly over their distribution; ``past``: ranks of past run times, to calibrate it."""
+    levels = LEVELS if past is None else np.quantile(past, LEVELS)
+    return outlook.run_times.beside(outlook.snapshot.jobs).draw(job, levels)
 
 
 def _limit(job: LiveJob) -> Sequence[str]:

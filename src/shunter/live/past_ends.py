@@ -26,6 +26,7 @@ FEWEST = 10  # below which a broader group is used
 RANKED = 1000  # past ends that calibrate
 FEWEST_RANKED = 200
 LEVELS = (np.arange(40) + 0.5) / 40
+END, RUN = range(2)
 SIZES = (1, 2, 4, 8)  # GPUs; jobs between two of them wait alike
 
 
@@ -56,8 +57,8 @@ class PastEnds:
         self._started = self._ended = 0
         self._waits: dict[tuple[str, ...], deque[float]] = {}
         self._seen = RecentJobs()
-        self._asked: dict[int, float] = {}  # rank of the end of jobs that have not ended yet
-        self._ranks: deque[float] = deque(maxlen=RANKED)
+        self._asked: dict[int, tuple[float, float]] = {}  # ranks of end and run time of jobs that have not ended yet
+        self._ranks: deque[tuple[float, float]] = deque(maxlen=RANKED)
 
     def until(self, now: int) -> None:
         """Learn what was known at an instant, which must not be before the previous one."""
@@ -77,7 +78,7 @@ class PastEnds:
         self.until(int(self.trace.submit[row]))
         found = self.forecast(self._wanted(row), int(self.trace.submit[row]))
         if not found.because:
-            self._asked[row] = float(np.searchsorted(found.ends, self._ends[row], side="right")) / len(found.ends)
+            self._asked[row] = _rank(found.ends, self._ends[row]), _rank(found.runs, self.trace.duration[row])
         return found
 
     def forecast(self, wanted: Wanted, now: int) -> EndForecast:
@@ -90,7 +91,7 @@ class PastEnds:
             return EndForecast(now, np.zeros(0, np.int64), np.zeros(0), because=(few,))
         times = self._seen.run_times(self.trace.name)
         starts: I64 = now + waits.astype(np.int64)
-        past = np.array(self._ranks) if len(self._ranks) >= FEWEST_RANKED else None
+        past = self.ranks()
         said = (
             times.source,
             f"it waits like the last {len(waits)} similar jobs of the history; the queue of today is not known",
@@ -100,6 +101,10 @@ class PastEnds:
             else f"calibrated by {len(past):,} past forecasts",
         )
         return EndForecast(now, starts, times.draw(wanted.job, LEVELS), said, past=past)
+
+    def ranks(self, of: int = END) -> F64 | None:
+        """Ranks of past ends, or run times, in what was forecast of them; None: they are too few."""
+        return np.array(self._ranks)[:, of] if len(self._ranks) >= FEWEST_RANKED else None
 
     def end_of(self, row: int) -> int:
         """When a job of the history ended (ms)."""
@@ -122,6 +127,11 @@ class PastEnds:
         if not len(found):
             raise LiveError(f"history '{self.trace.name}' has no job {job_id}; describe the job with --gpus and --user")
         return self._wanted(int(found[-1]))
+
+
+def _rank(forecast: F64, actual: float) -> float:
+    """The share of a forecast, sorted, that is no longer."""
+    return float(np.searchsorted(forecast, actual, side="right")) / len(forecast)
 
 
 def _groups(wanted: Wanted) -> tuple[tuple[str, ...], ...]:

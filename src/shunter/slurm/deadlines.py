@@ -37,15 +37,18 @@ def limit_text(run_ms: float) -> str:
 # ------------------------------------------------------------------------------------------- a job in the queue
 
 
-def of_job(outlook: Outlook, job_id: str, by: str, training: Training | None = None) -> DeadlineAnswer:
-    """A job that runs or waits; without a time, by its own deadline."""
+def of_job(
+    outlook: Outlook, job_id: str, by: str, training: Training | None = None, past: F64 | None = None
+) -> DeadlineAnswer:
+    """A job that runs or waits; without a time, by its own deadline. ``past``: ranks that calibrate run times."""
     job = _running(outlook, job_id) or questions.pending(outlook.snapshot, job_id)
     due = _due(job, by, outlook.snapshot.now)
     if job.runs:
         return DeadlineAnswer(_named(job), due, _running_end(outlook, job, training), waits=False, unknown=(RUNNING,))
     training = training or _declared(outlook, job)
     (found,) = outlook.of(job)
-    end = end_forecast.of_waiting(outlook, found, training.runs() if training else None)
+    runs = training.runs() if training else end_forecast.run_times(outlook, job, past)
+    end = _calibrated(end_forecast.of_waiting(outlook, found, runs), None if training else past)
     answer = DeadlineAnswer(_named(job), due, _with(end, training))
     wish = Wish(
         max(job.gpus, 1), limit_text(job.limit / SLACK) if job.limit else "UNLIMITED", job.partition.partition(",")[0],
@@ -89,6 +92,13 @@ def _named(job: LiveJob) -> str:
     return f"Job {job.id} ({described(job)})"
 
 
+def _calibrated(end: EndForecast, past: F64 | None) -> EndForecast:
+    said = "not calibrated: the starts and run times are as forecast"
+    if past is not None:
+        said = f"run times calibrated by {len(past):,} past forecasts; the starts are as forecast"
+    return end if end.because else replace(end, assumptions=(*end.assumptions, said))
+
+
 def _with(end: EndForecast, training: Training | None) -> EndForecast:
     return replace(end, assumptions=(*end.assumptions, *training.assumptions)) if training else end
 
@@ -96,16 +106,17 @@ def _with(end: EndForecast, training: Training | None) -> EndForecast:
 # ------------------------------------------------------------------------------------------- one not submitted yet
 
 
-def of_wish(outlook: Outlook, wish: Wish, by: str, training: Training | None = None) -> DeadlineAnswer:
+def of_wish(
+    outlook: Outlook, wish: Wish, by: str, training: Training | None = None, past: F64 | None = None
+) -> DeadlineAnswer:
     """A job that would be submitted now."""
     due = due_at(by, outlook.snapshot.now)
     job, _ = wish.job(outlook)
-    answer = DeadlineAnswer(f"A job ({described(job)})", due, _with(_wished(outlook, wish, training), training))
+    runs = _runs(outlook, wish, training)
+    runs = end_forecast.run_times(outlook, job, past) if runs is None else runs
+    end = _calibrated(end_forecast.of_waiting(outlook, wish.forecast(outlook), runs), None if training else past)
+    answer = DeadlineAnswer(f"A job ({described(job)})", due, _with(end, training))
     return answer if answer.end.because else _with_remedies(answer, outlook, wish, training)
-
-
-def _wished(outlook: Outlook, wish: Wish, training: Training | None) -> EndForecast:
-    return end_forecast.of_waiting(outlook, wish.forecast(outlook), _runs(outlook, wish, training))
 
 
 def _runs(outlook: Outlook, wish: Wish, training: Training | None) -> F64 | None:
