@@ -10,7 +10,7 @@ from shunter import world as w
 from shunter.errors import LiveError
 from shunter.live.deadline_answers import DeadlineAnswer, deadline_record
 from shunter.live.end_forecast import EndForecast
-from shunter.live.past_ends import PastEnds, Wanted, held, replayed
+from shunter.live.past_ends import PastEnds, WantedJob, held, replayed
 from shunter.live.work_left import training
 from shunter.model import Trace
 from shunter.predictors.progress.curves import LossCurve
@@ -104,16 +104,17 @@ def test_a_forecast_knows_nothing_of_later_jobs():
 
 def test_large_jobs_wait_as_large_jobs_do():
     ends = replayed(history())
-    small, large = (ends.forecast(Wanted("user1", "", gpus, "", 48 * HOUR), NOW) for gpus in (1, 16))
+    small, large = (ends.forecast(WantedJob("user1", "", gpus, "", 48 * HOUR), NOW) for gpus in (1, 16))
     assert large.starts.mean() - NOW > 4 * (small.starts.mean() - NOW)
     assert any("calibrated by" in text for text in small.assumptions)
 
 
 def test_a_short_history_is_not_calibrated_and_an_empty_one_says_nothing():
     assert any(
-        "not calibrated" in text for text in replayed(history(100)).forecast(Wanted("", "", 1, "", 0), NOW).assumptions
+        "not calibrated" in text
+        for text in replayed(history(100)).forecast(WantedJob("", "", 1, "", 0), NOW).assumptions
     )
-    few = PastEnds(history(100)).forecast(Wanted("", "", 1, "", 0), NOW)
+    few = PastEnds(history(100)).forecast(WantedJob("", "", 1, "", 0), NOW)
     assert few.because == ("fewer than 10 jobs of 'past' have started",)
     assert few.chance(NOW + HOUR) is None
 

@@ -14,8 +14,8 @@ from shunter.errors import LiveError
 
 if TYPE_CHECKING:
     from shunter.cluster import Cluster
-    from shunter.live.past_ends import Wanted
-    from shunter.live.work_left import Training
+    from shunter.live.past_ends import WantedJob
+    from shunter.live.work_left import TrainingWork
     from shunter.slurm.deadlines import Offline
 
 EXAMPLES = """Examples:
@@ -110,7 +110,7 @@ def deadline(  # noqa: PLR0913, PLR0917 one for each option
 
 def _training(
     model: str, iterations: float, iteration_s: float, gpus: int, losses: Path | None, cluster: Cluster | None
-) -> Training | None:
+) -> TrainingWork | None:
     from shunter.live.work_left import training
     from shunter.scaling.curves import Scaling
 
@@ -133,9 +133,9 @@ def _offline(history: Path) -> Offline:
     return Offline(replayed(past), round(1000 * clock.time()))
 
 
-def _wanted(user: str, gpus: int, partition: str, time: str) -> Wanted:
-    from shunter.live.past_ends import Wanted
+def _wanted(user: str, gpus: int, partition: str, time: str) -> WantedJob:
+    from shunter.live.past_ends import WantedJob
     from shunter.slurm.scontrol_output import seconds
 
     limit = seconds(time) if time else None
-    return Wanted(user, "", gpus, partition, round(1000 * (limit or 0)))
+    return WantedJob(user, "", gpus, partition, round(1000 * (limit or 0)))

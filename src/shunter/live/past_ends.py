@@ -30,7 +30,7 @@ END, RUN = range(2)
 SIZES = (1, 2, 4, 8)  # GPUs; jobs between two of them wait alike
 
 
-class Wanted(NamedTuple):
+class WantedJob(NamedTuple):
     """A job as far as its end depends on it."""
 
     user: str
@@ -81,7 +81,7 @@ class PastEnds:
             self._asked[row] = _rank(found.ends, self._ends[row]), _rank(found.runs, self.trace.duration[row])
         return found
 
-    def forecast(self, wanted: Wanted, now: int) -> EndForecast:
+    def forecast(self, wanted: WantedJob, now: int) -> EndForecast:
         """When a job would be done that is submitted now."""
         waits = next(
             (np.array(known) for known in map(self._waits.get, _groups(wanted)) if known and len(known) >= FEWEST), None
@@ -110,10 +110,10 @@ class PastEnds:
         """When a job of the history ended (ms)."""
         return int(self._ends[row])
 
-    def _wanted(self, row: int) -> Wanted:
+    def _wanted(self, row: int) -> WantedJob:
         trace = self.trace
         user, name, vc = trace.user[row], trace.job_name[row], trace.vc[row]
-        return Wanted(
+        return WantedJob(
             trace.users[user] if user >= 0 else "",
             trace.job_names[name] if name >= 0 else "",
             max(int(trace.gpus[row]) // GPU, 1),
@@ -121,7 +121,7 @@ class PastEnds:
             int(trace.limit[row]),
         )
 
-    def job(self, job_id: str) -> Wanted:
+    def job(self, job_id: str) -> WantedJob:
         """What a job of the history asked for."""
         found = np.flatnonzero(np.asarray(self.trace.job_id) == job_id)
         if not len(found):
@@ -134,7 +134,7 @@ def _rank(forecast: F64, actual: float) -> float:
     return float(np.searchsorted(forecast, actual, side="right")) / len(forecast)
 
 
-def _groups(wanted: Wanted) -> tuple[tuple[str, ...], ...]:
+def _groups(wanted: WantedJob) -> tuple[tuple[str, ...], ...]:
     size = str(sum(wanted.gpus > each for each in SIZES))
     return (("vc", wanted.vc, size), ("size", size), ("all",))
 

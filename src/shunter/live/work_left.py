@@ -16,7 +16,7 @@ from shunter.world import F64
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingWork:
     """A training of which is known what an iteration takes on some GPUs."""
 
     iterations: float  # on those GPUs
@@ -52,7 +52,7 @@ class Training:
 
 def training(
     model: str, iterations: float, iteration_s: float, gpus: int, scaling: Scaling, losses: LossCurve | None = None
-) -> Training:
+) -> TrainingWork:
     """What is known of a training; without a measured iteration, as the catalogue of models computes it."""
     curve = scaling.curve(model) if model else None
     said = []
@@ -72,4 +72,4 @@ def training(
         said.append(f"speed on other numbers of GPUs by {curve.source or 'the scaling curve of its model'}")
     if losses is not None:
         said.append("the iterations that are left by its losses so far, which is uncertain by half a run")
-    return Training(iterations, iteration_s, gpus, curve, losses, tuple(said))
+    return TrainingWork(iterations, iteration_s, gpus, curve, losses, tuple(said))

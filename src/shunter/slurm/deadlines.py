@@ -15,9 +15,9 @@ from shunter.live.due_times import due_at
 from shunter.live.end_forecast import WANTED, EndForecast
 from shunter.live.forecast import Outlook
 from shunter.live.hints import LONGEST_S
-from shunter.live.past_ends import PastEnds, Wanted
+from shunter.live.past_ends import PastEnds, WantedJob
 from shunter.live.snapshot import LiveJob
-from shunter.live.work_left import Training
+from shunter.live.work_left import TrainingWork
 from shunter.live.work_left import training as training_of
 from shunter.scaling.curves import Scaling
 from shunter.slurm import questions
@@ -38,7 +38,7 @@ def limit_text(run_ms: float) -> str:
 
 
 def of_job(
-    outlook: Outlook, job_id: str, by: str, training: Training | None = None, past: F64 | None = None
+    outlook: Outlook, job_id: str, by: str, training: TrainingWork | None = None, past: F64 | None = None
 ) -> DeadlineAnswer:
     """A job that runs or waits; without a time, by its own deadline. ``past``: ranks that calibrate run times."""
     job = _running(outlook, job_id) or questions.pending(outlook.snapshot, job_id)
@@ -57,7 +57,7 @@ def of_job(
     return answer if end.because else _with_remedies(answer, outlook, wish, training)
 
 
-def _declared(outlook: Outlook, job: LiveJob) -> Training | None:
+def _declared(outlook: Outlook, job: LiveJob) -> TrainingWork | None:
     """What a job's own comment says of its training."""
     hints = job.hints
     left = max(hints.iterations - hints.done, 0.0)
@@ -73,7 +73,7 @@ def _running(outlook: Outlook, job_id: str) -> LiveJob | None:
     return next((job for job in outlook.snapshot.jobs if job_id in (job.id, job.handle) and job.runs), None)
 
 
-def _running_end(outlook: Outlook, job: LiveJob, training: Training | None) -> EndForecast:
+def _running_end(outlook: Outlook, job: LiveJob, training: TrainingWork | None) -> EndForecast:
     if training is None:
         return end_forecast.of_running(outlook, job)
     now, left = outlook.snapshot.now, training.runs()
@@ -99,7 +99,7 @@ def _calibrated(end: EndForecast, past: F64 | None) -> EndForecast:
     return end if end.because else replace(end, assumptions=(*end.assumptions, said))
 
 
-def _with(end: EndForecast, training: Training | None) -> EndForecast:
+def _with(end: EndForecast, training: TrainingWork | None) -> EndForecast:
     return replace(end, assumptions=(*end.assumptions, *training.assumptions)) if training else end
 
 
@@ -107,7 +107,7 @@ def _with(end: EndForecast, training: Training | None) -> EndForecast:
 
 
 def of_wish(
-    outlook: Outlook, wish: Wish, by: str, training: Training | None = None, past: F64 | None = None
+    outlook: Outlook, wish: Wish, by: str, training: TrainingWork | None = None, past: F64 | None = None
 ) -> DeadlineAnswer:
     """A job that would be submitted now."""
     due = due_at(by, outlook.snapshot.now)
@@ -119,7 +119,7 @@ def of_wish(
     return answer if answer.end.because else _with_remedies(answer, outlook, wish, training)
 
 
-def _runs(outlook: Outlook, wish: Wish, training: Training | None) -> F64 | None:
+def _runs(outlook: Outlook, wish: Wish, training: TrainingWork | None) -> F64 | None:
     """How long it runs on these GPUs; None: as past jobs do."""
     if training is None:
         return None
@@ -127,14 +127,16 @@ def _runs(outlook: Outlook, wish: Wish, training: Training | None) -> F64 | None
     return training.runs(wish.gpus, -(-wish.gpus // max(most, 1)))
 
 
-def _with_remedies(answer: DeadlineAnswer, outlook: Outlook, wish: Wish, training: Training | None) -> DeadlineAnswer:
+def _with_remedies(
+    answer: DeadlineAnswer, outlook: Outlook, wish: Wish, training: TrainingWork | None
+) -> DeadlineAnswer:
     """The same, with other numbers of GPUs and other partitions."""
     found = [*_widths(answer, outlook, wish, training), *_partitions(answer, outlook, wish)]
     unknown = (NO_MODEL,) if training is None or training.curve is None else ()
     return replace(answer, remedies=tuple(found), unknown=unknown)
 
 
-def _widths(answer: DeadlineAnswer, outlook: Outlook, wish: Wish, training: Training | None) -> Iterable[Remedy]:
+def _widths(answer: DeadlineAnswer, outlook: Outlook, wish: Wish, training: TrainingWork | None) -> Iterable[Remedy]:
     """The fewest GPUs with which it is in time; widths that take too long even if they start at once are left out."""
     if training is None or training.curve is None:
         return
@@ -186,7 +188,7 @@ class Offline:
     ends: PastEnds
     now: int  # ms since 1970
 
-    def answer(self, wanted: Wanted, by: str, training: Training | None) -> DeadlineAnswer:
+    def answer(self, wanted: WantedJob, by: str, training: TrainingWork | None) -> DeadlineAnswer:
         """A job that would be submitted now."""
         due = due_at(by, self.now)
         end = self._end(wanted, training)
@@ -199,7 +201,7 @@ class Offline:
         remedies = [*self._widths(wanted, due, training), *self._others(wanted, due, training, end.chance(due) or 0.0)]
         return replace(answer, remedies=tuple(remedies), unknown=() if known else (NO_MODEL,))
 
-    def _end(self, wanted: Wanted, training: Training | None) -> EndForecast:
+    def _end(self, wanted: WantedJob, training: TrainingWork | None) -> EndForecast:
         found = self.ends.forecast(wanted, self.now)
         runs = training.runs(wanted.gpus) if training else None
         if runs is None or found.because:
@@ -207,7 +209,7 @@ class Offline:
         said = (found.assumptions[1], "not calibrated: its run time comes from its iterations", *training.assumptions)  # type: ignore[union-attr]
         return EndForecast(self.now, found.starts, runs, said)
 
-    def _widths(self, wanted: Wanted, due: int, training: Training | None) -> Iterable[Remedy]:
+    def _widths(self, wanted: WantedJob, due: int, training: TrainingWork | None) -> Iterable[Remedy]:
         if training is None or training.curve is None:
             return
         for gpus in widths(64):
@@ -216,7 +218,7 @@ class Offline:
                 yield Remedy("gpus", str(gpus)).with_end(end, due)
                 return
 
-    def _others(self, wanted: Wanted, due: int, training: Training | None, chance: float) -> Iterable[Remedy]:
+    def _others(self, wanted: WantedJob, due: int, training: TrainingWork | None, chance: float) -> Iterable[Remedy]:
         for name in [each for each in self.ends.trace.vcs if wanted.vc and each != wanted.vc][:PARTITIONS]:
             end = self._end(wanted._replace(vc=name), training)
             if (end.chance(due) or 0.0) > chance:
