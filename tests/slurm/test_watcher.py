@@ -21,6 +21,8 @@ from shunter.slurm.watcher import OutputFormat, Watcher
 
 HOSTILE = "a;b|c 'd\" $(e) \\ ü ;0123456789ab;."
 
+DAY_MS = 86_400_000
+
 
 def submit_all_kinds(lab: Lab) -> None:
     """Jobs of every kind that are seen differently."""
@@ -41,6 +43,7 @@ def submit_all_kinds(lab: Lab) -> None:
     lab.submit("--gres=gpu:1", ":", "--gres=gpu:1")
     lab.submit("--hold", "--gres=gpu:1", "--constraint=p100|k80", "--exclude=p100-[2-3],k80-1", "--exclusive")
     lab.submit("--hold", "--gres=gpu:1", "--nodes=2", "--exclusive=user", "--contiguous")
+    lab.submit("--hold", "--gres=gpu:1", "--time=5", "--deadline=now+3days")
     for number in first[:3]:
         lab.wait_job(number, "RUNNING")
     for number, change in ((first[-1], "nice=77"), (first[-2], "nice=-5"), (first[-3], "priority=5")):
@@ -80,6 +83,7 @@ def test_json_and_text_give_the_same(lab: Lab) -> None:
     assert any(node.used for node in in_json.nodes)
     held = {(job.features, job.excluded, job.exclusive, job.min_nodes, job.contiguous) for job in in_json.jobs}
     assert {("p100|k80", "k80-1,p100-[2-3]", "node", 1, False), ("", "", "user", 2, True)} <= held
+    assert [job.due - job.submit for job in in_json.jobs if job.deadline > 0] == [pytest.approx(3 * DAY_MS, abs=5000)]
     assert {node.features for node in in_json.nodes} == {("p100",), ("k80",), ("m40",)}
 
 
@@ -126,6 +130,14 @@ def new(job: dict) -> dict:
 
 def read(job: dict, now: int = 1_794_787_000_000) -> LiveJob:
     return job_of(json_record(job, now))
+
+
+def test_a_deadline_is_read_in_every_release():
+    due = OLD | {"deadline": 1_794_999_000}
+    assert read(due).deadline == read(new(due)).deadline == 1_794_999_000_000
+    assert read(due | {"deadline": {"set": True, "infinite": False, "number": 1_794_999_000}}).due == 1_794_999_000_000
+    assert read(due | {"deadline": {"set": False, "infinite": False, "number": 0}}).due == -1
+    assert read(OLD | {"deadline": 0}).due == read(OLD).due == -1
 
 
 def test_all_releases_write_the_same_job():

@@ -14,6 +14,7 @@ from shunter.cli import (
     cluster,
     compare,
     compile_kernels,
+    deadline,
     demo,
     energy,
     explain,
@@ -120,6 +121,7 @@ app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("compile", epilog=compile_kernels.EXAMPLES)(compile_kernels.compile_kernels)
+app.command("deadline", epilog=deadline.EXAMPLES)(deadline.deadline)
 app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("energy", epilog=energy.EXAMPLES)(energy.energy)

@@ -17,6 +17,7 @@ class JobHints:
     iteration_s: float = 0.0  # on the GPUs that were asked for
     run_s: float = 0.0  # how long it should run, said outright
     requeue: str = ""  # yes: it may be stopped and started again; what it did not save is lost
+    deadline: float = 0.0  # by when its user wants it done, seconds since 1970; 0: not declared
     sla: str = ""  # yes: leave it to the manager alone
 
     @property

@@ -21,7 +21,7 @@ NUMBER = 10**14  # no number in a snapshot is as large
 LONG_NUMBER = re.compile(r"\d{19}")  # more digits than a number of 64 bits has
 JOB = {"gpus": GPUS} | dict.fromkeys(("limit", "shards", "cpus", "mem_mib", "throttle"), NUMBER)
 NODE = {"gpus": GPUS_OF_NODE} | dict.fromkeys(("shards", "cpus", "cpus_used", "mem_mib", "mem_used"), NUMBER)
-HINTS = ("iterations", "done", "iteration_s", "run_s")
+HINTS = ("iterations", "done", "iteration_s", "run_s", "deadline")
 WITH_NUMBERS = (
     *("id", "handle", "number", "tasks", "per_node", "per_job", "per_task"),
     *("licenses", "wanted_nodes", "excluded"),

@@ -23,6 +23,7 @@ from shunter.sim.scenario import Fault, Scenario, Warm
 from shunter.world import I64, World
 
 UNKNOWN_MS = 30 * 86_400_000  # assumed run time of a job without any information
+LATEST_DUE_MS = 10**12  # a deadline farther off than 31 years is none that matters; a trace has no later ones
 SKEW_MS = 30_000  # clocks may differ by so much
 COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
 NAMED = {"user": "user", "account": "account", "job_name": "name"}  # our column: the manager's field
@@ -181,6 +182,10 @@ class Replica:
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
         given["mem_gib"] = [0 if job.id in held else self.requests.of(job).mem_mib for job in jobs]
         given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
+        given["deadline"] = [
+            min(max(job.due - submit, 1), LATEST_DUE_MS) if job.due > 0 else 0
+            for job, submit in zip(jobs, given["submit"], strict=True)
+        ]
         first = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
         given["after"] = [parent if parent < row else -1 for row, parent in enumerate(first)]
         given["checkpointable"] = [int(self._stoppable(job)) for job in jobs]

@@ -55,6 +55,7 @@ class LiveJob:
     eligible: int = 0
     start: int = -1  # of the present run; of a waiting job when the manager expects to start it; -1: not said
     end: int = -1  # when it ended, or when its limit ends it; -1: not said
+    deadline: int = -1  # the manager's own: it ends the job then, or never starts it; -1: none
     limit: int = 0  # ms; 0: none
     ran: int = 0  # ms of the present run
     nodes: tuple[str, ...] = ()
@@ -97,6 +98,11 @@ class LiveJob:
     def waits(self) -> bool:
         """Whether it waits for nothing but its turn."""
         return self.state == "PENDING" and self.eligible >= 0 and TURN.fullmatch(self.reason) is not None
+
+    @property
+    def due(self) -> int:
+        """By when it is wanted, ms since 1970: by the manager's deadline, or what its comment declares; -1: no time."""
+        return min((each for each in (self.deadline, round(1000 * self.hints.deadline)) if each > 0), default=-1)
 
     @property
     def held(self) -> bool:

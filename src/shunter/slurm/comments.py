@@ -1,5 +1,7 @@
 """What a job may say of itself in its comment: ``shunter: model=resnet50 iterations=9000 done=1200 iteration_s=0.41``.
 
+``deadline=2026-11-20T09:00`` is the time by which its user wants it done: ISO 8601, local unless it names an offset.
+
 Slurm knows neither what a job trains nor how far it is.  A job that wants to be scheduled by such things says them in
 its comment (``sbatch --comment``), and a training script keeps it up to date:
 
@@ -13,13 +15,15 @@ import os
 import re
 import time
 from dataclasses import fields
+from datetime import datetime
 
 from shunter.live.hints import NO_HINTS, JobHints
 
 PREFIX = "shunter:"
-PAIR = re.compile(r"(\w+)=([\w.+/-]+)")
+PAIR = re.compile(r"(\w+)=([\w.+/:-]+)")
 SECONDS_BETWEEN = 60.0
 MOST = 1e15
+LATEST = 253_402_300_799.0  # seconds since 1970: the end of the year 9999
 
 _last: dict[str, float] = {}
 
@@ -38,12 +42,17 @@ def hints_in(comment: str) -> JobHints:
             values[name] = value
             continue
         try:
-            number = float(value)
-        except ValueError:
+            number = _instant(value) if name == "deadline" else float(value)
+        except (ValueError, OverflowError, OSError):
             continue
-        if 0 <= number <= MOST:
+        if 0 <= number <= (LATEST if name == "deadline" else MOST):
             values[name] = number
     return JobHints(**values)  # type: ignore[arg-type]
+
+
+def _instant(text: str) -> float:
+    """Seconds since 1970 of an ISO time, or of such seconds themselves."""
+    return datetime.fromisoformat(text).timestamp() if "-" in text else float(text)
 
 
 def report(**now: float | str) -> bool:

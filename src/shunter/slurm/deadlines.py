@@ -1,0 +1,225 @@
+"""Whether a job on Slurm will be done in time: one that runs or waits, or one that is not submitted yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shunter.errors import LiveError, SlurmError
+from shunter.live import end_forecast
+from shunter.live.answers import described
+from shunter.live.deadline_answers import DeadlineAnswer, Remedy
+from shunter.live.due_times import due_at
+from shunter.live.end_forecast import WANTED, EndForecast
+from shunter.live.forecast import Outlook
+from shunter.live.hints import LONGEST_S
+from shunter.live.past_ends import PastEnds, WantedJob
+from shunter.live.snapshot import LiveJob
+from shunter.live.work_left import TrainingWork
+from shunter.live.work_left import training as training_of
+from shunter.scaling.curves import Scaling
+from shunter.slurm import questions
+from shunter.slurm.questions import Wish
+from shunter.world import F64
+
+PARTITIONS = 4  # that are tried at most
+SLACK = 1.5  # times the run time: the limit of a job for which none is set
+NO_MODEL = "what other numbers of GPUs would do, because its model is not known; see --model"
+
+
+def limit_text(run_ms: float) -> str:
+    """A limit for a run, in minutes."""
+    return str(max(int(np.ceil(SLACK * run_ms / 60_000)), 1))
+
+
+# ------------------------------------------------------------------------------------------- a job in the queue
+
+
+def of_job(
+    outlook: Outlook, job_id: str, by: str, training: TrainingWork | None = None, past: F64 | None = None
+) -> DeadlineAnswer:
+    """A job that runs or waits; without a time, by its own deadline. ``past``: ranks that calibrate run times."""
+    job = _running(outlook, job_id) or questions.pending(outlook.snapshot, job_id)
+    due = _due(job, by, outlook.snapshot.now)
+    if job.runs:
+        return DeadlineAnswer(_named(job), due, _running_end(outlook, job, training), waits=False, unknown=(RUNNING,))
+    training = training or _declared(outlook, job)
+    (found,) = outlook.of(job)
+    runs = training.runs() if training else end_forecast.run_times(outlook, job, past)
+    end = _calibrated(end_forecast.of_waiting(outlook, found, runs), None if training else past)
+    answer = DeadlineAnswer(_named(job), due, _with(end, training))
+    wish = Wish(
+        max(job.gpus, 1), limit_text(job.limit / SLACK) if job.limit else "UNLIMITED", job.partition.partition(",")[0],
+        job.gpu_type, job.cpus, f"{job.mem_mib}M" if job.mem_mib else "", job.priority,
+    )  # fmt: skip
+    return answer if end.because else _with_remedies(answer, outlook, wish, training)
+
+
+def _declared(outlook: Outlook, job: LiveJob) -> TrainingWork | None:
+    """What a job's own comment says of its training."""
+    hints = job.hints
+    left = max(hints.iterations - hints.done, 0.0)
+    if not 0 < left * hints.iteration_s <= LONGEST_S:
+        return None
+    return training_of(hints.model, left, hints.iteration_s, max(job.gpus, 1), Scaling.usual(outlook.machines.cluster))
+
+
+RUNNING = "what would help, because it runs already"
+
+
+def _running(outlook: Outlook, job_id: str) -> LiveJob | None:
+    return next((job for job in outlook.snapshot.jobs if job_id in (job.id, job.handle) and job.runs), None)
+
+
+def _running_end(outlook: Outlook, job: LiveJob, training: TrainingWork | None) -> EndForecast:
+    if training is None:
+        return end_forecast.of_running(outlook, job)
+    now, left = outlook.snapshot.now, training.runs()
+    return EndForecast(now, np.array([now]), left if left is not None else np.zeros(1), training.assumptions)
+
+
+def _due(job: LiveJob, by: str, now: int) -> int:
+    if by:
+        return due_at(by, now)
+    if job.due <= 0:
+        raise SlurmError(f"job {job.id} has no deadline of its own; say by when it is wanted: --by 'Fri 09:00'")
+    return job.due
+
+
+def _named(job: LiveJob) -> str:
+    return f"Job {job.id} ({described(job)})"
+
+
+def _calibrated(end: EndForecast, past: F64 | None) -> EndForecast:
+    said = "not calibrated: the starts and run times are as forecast"
+    if past is not None:
+        said = f"run times calibrated by {len(past):,} past forecasts; the starts are as forecast"
+    return end if end.because else replace(end, assumptions=(*end.assumptions, said))
+
+
+def _with(end: EndForecast, training: TrainingWork | None) -> EndForecast:
+    return replace(end, assumptions=(*end.assumptions, *training.assumptions)) if training else end
+
+
+# ------------------------------------------------------------------------------------------- one not submitted yet
+
+
+def of_wish(
+    outlook: Outlook, wish: Wish, by: str, training: TrainingWork | None = None, past: F64 | None = None
+) -> DeadlineAnswer:
+    """A job that would be submitted now."""
+    due = due_at(by, outlook.snapshot.now)
+    job, _ = wish.job(outlook)
+    runs = _runs(outlook, wish, training)
+    runs = end_forecast.run_times(outlook, job, past) if runs is None else runs
+    end = _calibrated(end_forecast.of_waiting(outlook, wish.forecast(outlook), runs), None if training else past)
+    answer = DeadlineAnswer(f"A job ({described(job)})", due, _with(end, training))
+    return answer if answer.end.because else _with_remedies(answer, outlook, wish, training)
+
+
+def _runs(outlook: Outlook, wish: Wish, training: TrainingWork | None) -> F64 | None:
+    """How long it runs on these GPUs; None: as past jobs do."""
+    if training is None:
+        return None
+    most = max((node.gpus for node in outlook.snapshot.nodes), default=1)
+    return training.runs(wish.gpus, -(-wish.gpus // max(most, 1)))
+
+
+def _with_remedies(
+    answer: DeadlineAnswer, outlook: Outlook, wish: Wish, training: TrainingWork | None
+) -> DeadlineAnswer:
+    """The same, with other numbers of GPUs and other partitions."""
+    found = [*_widths(answer, outlook, wish, training), *_partitions(answer, outlook, wish)]
+    unknown = (NO_MODEL,) if training is None or training.curve is None else ()
+    return replace(answer, remedies=tuple(found), unknown=unknown)
+
+
+def _widths(answer: DeadlineAnswer, outlook: Outlook, wish: Wish, training: TrainingWork | None) -> Iterable[Remedy]:
+    """The fewest GPUs with which it is in time; widths that take too long even if they start at once are left out."""
+    if training is None or training.curve is None:
+        return
+    for gpus in widths(sum(node.gpus for node in outlook.snapshot.nodes)):
+        scaled = replace(
+            wish, gpus=gpus, cpus=-(-wish.cpus * gpus // wish.gpus), mem=wish.mem if gpus >= wish.gpus else ""
+        )
+        runs = _runs(outlook, scaled, training)
+        if gpus == wish.gpus or runs is None or np.mean(outlook.snapshot.now + runs <= answer.by) < WANTED:
+            continue
+        longer = replace(scaled, time=limit_text(float(runs.max())))
+        found = _tried(answer, outlook, longer, runs, Remedy("gpus", str(gpus)))
+        if found is not None:
+            yield found
+            if found.chance >= WANTED:
+                return
+
+
+def widths(most: int) -> list[int]:
+    """1, 2, 4 and so on."""
+    return [2**power for power in range(max(most, 1).bit_length()) if 2**power <= most]
+
+
+def _partitions(answer: DeadlineAnswer, outlook: Outlook, wish: Wish) -> Iterable[Remedy]:
+    """Other partitions in which it may be done earlier."""
+    names = sorted({name for node in outlook.snapshot.nodes for name in node.partitions if node.gpus})
+    for name in [each for each in names if each != wish.partition and wish.partition][:PARTITIONS]:
+        found = _tried(answer, outlook, replace(wish, partition=name), answer.end.runs, Remedy("partition", name))
+        if found is not None and found.chance > (answer.end.chance(answer.by) or 0.0):
+            yield found
+
+
+def _tried(answer: DeadlineAnswer, outlook: Outlook, wish: Wish, runs: F64, change: Remedy) -> Remedy | None:
+    """The chance with a change; None: it can't run so, or nothing is known."""
+    try:
+        end = end_forecast.of_waiting(outlook, wish.forecast(outlook), runs)
+    except LiveError:
+        return None
+    return None if end.because else change.with_end(end, answer.by)
+
+
+# ------------------------------------------------------------------------------------------- from a history alone
+
+
+@dataclass(frozen=True)
+class Offline:
+    """A history in place of Slurm: its jobs' waits and run times."""
+
+    ends: PastEnds
+    now: int  # ms since 1970
+
+    def answer(self, wanted: WantedJob, by: str, training: TrainingWork | None) -> DeadlineAnswer:
+        """A job that would be submitted now."""
+        due = due_at(by, self.now)
+        end = self._end(wanted, training)
+        whose = f"{wanted.user}, " if wanted.user else ""
+        named = f"A job ({whose}{wanted.gpus} GPUs{f', {wanted.vc}' if wanted.vc else ''})"
+        answer = DeadlineAnswer(named, due, end)
+        if end.because:
+            return answer
+        known = training is not None and training.curve is not None
+        remedies = [*self._widths(wanted, due, training), *self._others(wanted, due, training, end.chance(due) or 0.0)]
+        return replace(answer, remedies=tuple(remedies), unknown=() if known else (NO_MODEL,))
+
+    def _end(self, wanted: WantedJob, training: TrainingWork | None) -> EndForecast:
+        found = self.ends.forecast(wanted, self.now)
+        runs = training.runs(wanted.gpus) if training else None
+        if runs is None or found.because:
+            return found
+        said = (found.assumptions[1], "not calibrated: its run time comes from its iterations", *training.assumptions)  # type: ignore[union-attr]
+        return EndForecast(self.now, found.starts, runs, said)
+
+    def _widths(self, wanted: WantedJob, due: int, training: TrainingWork | None) -> Iterable[Remedy]:
+        if training is None or training.curve is None:
+            return
+        for gpus in widths(64):
+            end = self._end(wanted._replace(gpus=gpus), training)
+            if gpus != wanted.gpus and (end.chance(due) or 0.0) >= WANTED:
+                yield Remedy("gpus", str(gpus)).with_end(end, due)
+                return
+
+    def _others(self, wanted: WantedJob, due: int, training: TrainingWork | None, chance: float) -> Iterable[Remedy]:
+        for name in [each for each in self.ends.trace.vcs if wanted.vc and each != wanted.vc][:PARTITIONS]:
+            end = self._end(wanted._replace(vc=name), training)
+            if (end.chance(due) or 0.0) > chance:
+                yield Remedy("partition", name).with_end(end, due)

@@ -1,0 +1,216 @@
+"""``shunter deadline``, and deadlines that jobs have on Slurm."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter import world as w
+from shunter.cli.main import app
+from shunter.live.forecast import Outlook
+from shunter.live.hints import JobHints
+from shunter.live.nodes import Node
+from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.surroundings import Defaults
+from shunter.slurm import comments, squeue
+from shunter.slurm.comments import hints_in
+from shunter.slurm.dialect import SLURM
+
+HOUR = 3_600_000
+NOW = 1_800_000_000_000
+
+
+def job(number, **about):
+    given = {"user": "ann", "partition": "main", "limit": HOUR, "gpus": 4, "submit": NOW - HOUR, "eligible": NOW - HOUR}
+    usual = {"state": "PENDING", "reason": "Priority", "priority": 100, "cpus": 4, "mem_mib": 400}
+    return LiveJob(str(number), str(number), **(usual | given | about))
+
+
+def running(number, *nodes, **about):
+    usual = {"state": "RUNNING", "reason": "", "start": NOW - HOUR, "ran": HOUR, "nodes": nodes, "limit": 4 * HOUR}
+    return job(number, **(usual | about))
+
+
+def node(name, used, partition="main"):
+    return Node(name, "mixed", (partition,), 8, "a100", used=tuple(range(used)), cpus=64, mem_mib=512_000)
+
+
+BUSY = Snapshot(
+    NOW,
+    (
+        running(1, "n1", gpus=8, user="bob", hints=JobHints(run_s=7200)),
+        running(2, "n2", gpus=8, hints=JobHints(iterations=1000, done=400, iteration_s=6.0)),
+        job(3, gpus=8, hints=JobHints(run_s=1800, deadline=NOW / 1000 + 3 * 3600)),
+    ),
+    (node("n1", 8), node("n2", 8), node("f1", 0, "free")),
+    defaults=(Defaults("main", mem_per_cpu=100), Defaults("free", mem_per_cpu=100)),
+    dialect=SLURM,
+)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    BUSY.save(tmp_path / "now.json")
+    return str(tmp_path / "now.json")
+
+
+def shunter(*arguments):
+    return CliRunner().invoke(app, ["deadline", *map(str, arguments)], prog_name="shunter")
+
+
+def found_for(*arguments):
+    said = shunter(*arguments, "--samples", 20, "--json")
+    assert said.exit_code == 0, said.output
+    return json.loads(said.stdout)
+
+
+def test_a_running_job_that_reports_its_iterations_ends_when_they_are_done(recorded):
+    found = found_for(2, "--by", "+2h", "--snapshot", recorded)
+    assert found["p50"] == found["p90"] == NOW / 1000 + 600 * 6.0
+    assert found["chance"] == 1.0
+    assert found["start_by"] is None
+    assert found_for(2, "--by", "+1h", "--snapshot", recorded)["chance"] == 1.0  # exactly then
+    assert found["unknown"] == ["what would help, because it runs already"]
+
+
+def test_a_waiting_job_is_asked_by_its_own_deadline_and_another_partition_helps(recorded):
+    found = found_for(3, "--snapshot", recorded)
+    assert found["by"] == NOW / 1000 + 3 * 3600
+    assert found["p90"] >= found["p50"] > NOW / 1000 + 1800  # it waits
+    assert found["start_by"] == found["by"] - 1800
+    sooner = found_for(3, "--by", "+1h", "--snapshot", recorded)
+    assert sooner["chance"] < 0.9
+    assert [(each["kind"], each["value"], each["chance"]) for each in sooner["remedies"]] == [
+        ("partition", "free", 1.0)
+    ]
+
+
+def test_a_job_that_is_not_submitted_needs_the_fewest_gpus_that_do(recorded):
+    wish = (
+        "--model",
+        "resnet50",
+        "--iterations",
+        3600,
+        "--iteration-s",
+        3,
+        "--partition",
+        "free",
+        "--snapshot",
+        recorded,
+    )
+    alone = found_for(*wish, "--by", "+2h")  # three hours on one GPU
+    assert alone["chance"] == 0.0
+    (more,) = [each for each in alone["remedies"] if each["kind"] == "gpus"]
+    assert more["value"] == "2"
+    assert more["chance"] == 1.0
+    said = shunter(*wish, "--by", "+2h", "--samples", 20)
+    assert said.exit_code == 0
+    words = " ".join(said.stdout.split())
+    assert "under 1 % chance" in words
+    assert "With 2 GPUs the chance is over 99 %." in words
+    assert "That is past: no start is early enough." in words
+    assert max(map(len, said.stdout.splitlines())) <= 100
+
+
+def test_without_a_model_other_widths_are_not_guessed(recorded):
+    found = found_for(
+        "--iterations", 100, "--iteration-s", 3, "--partition", "free", "--by", "+9h", "--snapshot", recorded
+    )
+    assert found["chance"] == 1.0
+    assert found["unknown"] == ["what other numbers of GPUs would do, because its model is not known; see --model"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((1,), "has no deadline of its own"),
+        ((), "say by when"),
+        ((3, "--by", "Fry 09:00"), "is no day"),
+        ((3, "--by", "2020-01-01T00:00"), "is past"),
+        ((99, "--by", "+1h"), "no job 99"),
+        (("--by", "+1h"), "how long it runs is not known"),
+        (("--by", "+1h", "--model", "resnet50"), "need --iterations"),
+        (("--by", "+1h", "--model", "nonesuch", "--iterations", 5), "set --iteration-s"),
+        (("--by", "+1h", "--offline"), "--offline needs --history"),
+    ],
+)
+def test_what_can_not_be_answered_is_said_with_code_2(recorded, arguments, words):
+    said = shunter(*arguments, "--snapshot", recorded)
+    assert said.exit_code == 2
+    assert words in " ".join(said.output.split())
+
+
+def test_a_history_alone_answers_and_says_that_no_queue_is_known(tmp_path):
+    rows = [f"{at},{1_790_000_000 + 600 * at},{900 + 60 * (at % 10)},{1 + at % 2},ann,60,86400" for at in range(700)]
+    past = tmp_path / "past.csv"
+    past.write_text("job_id,submit,duration,gpus,user,recorded_wait,limit\n" + "\n".join(rows) + "\n")
+    found = found_for("--offline", "--history", past, "--user", "ann", "--time", "1-0", "--by", "+24h")
+    assert found["calibrated"]
+    assert found["chance"] > 0.9
+    assert 60 + 900 <= found["p50"] - found["now"] <= 60 + 1440
+    assert any("the queue of today is not known" in text for text in found["assumptions"])
+    assert found_for(7, "--offline", "--history", past, "--by", "+24h")["job"].startswith("A job (ann, 2 GPUs")
+    assert "has no job x" in shunter("x", "--offline", "--history", past, "--by", "+24h").output
+
+
+# ------------------------------------------------------------------------------------------- deadlines that jobs have
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-20T09:00:00+01:00", "2026-11-20T08:00:00Z", "2026-11-20T08:00+00:00", "1795161600"]
+)
+def test_a_comment_has_a_deadline_with_colons(text):
+    hints = hints_in(f"for the paper shunter: model=bert deadline={text} requeue=yes")
+    assert hints == JobHints(model="bert", deadline=1_795_161_600.0, requeue="yes")
+
+
+def test_a_time_without_an_offset_is_local():
+    assert hints_in("shunter: deadline=2026-11-20T09:00").deadline == datetime(2026, 11, 20, 9).timestamp()
+
+
+@pytest.mark.parametrize(
+    "text", ["soon", "2026-99-01T00:00", "-5", "nan", "1e300", "9" * 4000, "inf", "0001-01-01T00:00"]
+)
+def test_a_deadline_that_is_none_does_not_count_and_the_rest_does(text):
+    assert hints_in(f"shunter: deadline={text} model=bert") == JobHints(model="bert")
+
+
+def test_a_report_from_inside_a_job_keeps_its_deadline(monkeypatch):
+    said = []
+
+    class Client:
+        def run(self, *arguments):
+            said.append(arguments)
+            return "   Comment=shunter: deadline=2026-11-20T09:00:00 done=1\n"
+
+    monkeypatch.setattr("shunter.slurm.client.Client", Client)
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    monkeypatch.setattr(comments, "_last", {})
+    assert comments.report(done=7.0)
+    assert said[-1][-1] == "comment=shunter: deadline=2026-11-20T09:00:00 done=7"
+
+
+def test_slurms_own_deadline_is_read_in_text_and_the_earlier_one_counts():
+    values = dict.fromkeys(squeue.RECORD_FIELDS, "N/A") | {
+        "JobID": "5", "JobArrayID": "5", "State": "PENDING", "UserName": "ann", "Partition": "main", "NumNodes": "1",
+        "PriorityLong": "1", "Nice": "0", "RestartCnt": "0", "NumCPUs": "1", "NumTasks": "1", "TimeLimit": "60:00",
+        "TimeUsed": "0:00", "tres-alloc": "cpu=1,gres/gpu=1", "Deadline": "2026-11-20T08:00:00", "MostNodes": "",
+        "Comment": "shunter: deadline=2026-11-20T07:00Z",
+    }  # fmt: skip
+    found = squeue.job_of(list(values.values()))
+    assert found.deadline == 1_795_161_600_000
+    assert found.due == found.deadline - HOUR
+    assert squeue.job_of(list((values | {"Comment": "(null)"}).values())).due == found.deadline
+    assert squeue.job_of(list((values | {"Comment": "(null)", "Deadline": "N/A"}).values())).due == -1
+
+
+def test_policies_see_a_deadline_counted_from_submission():
+    now = replace(BUSY, jobs=(*BUSY.jobs, job(4, deadline=NOW + HOUR), job(5, deadline=NOW - 9 * HOUR)))
+    replica = Outlook(now).replica()
+    table = replica.simulator.world.jobs
+    seen = {each: int(table[w.DEADLINE, replica.rows[each]]) for each in ("1", "3", "4", "5")}
+    assert seen == {"1": 0, "3": 4 * HOUR, "4": 2 * HOUR, "5": 1}
