@@ -69,9 +69,10 @@ POLICIES = (
     *ORDERS,
     *(f"{order}:backfill=easy" for order in ("fifo", "smallest", "sjf", "f1", "wfp3", "multifactor")),
     "multifactor", "easypp", "qssf", "qssf:backfill=easy", "saf:backfill=easy,placement=tight",
+    "saf:backfill=easy,placement=weighed", "saf:backfill=easy,placement=weighed-ahead",
     "saf:backfill=easy,estimate=gbm", "saf:backfill=easy,estimate=oracle",
     "saf:bound=0.5,backfill=easy,placement=tight",
-    "gittins", "gittins:backfill=none,blocking=skip", "srsf:backfill=easy", "srsf:backfill=easy,placement=tight",
+    "express", "gittins", "gittins:backfill=none,blocking=skip", "srsf:backfill=easy", "srsf:backfill=easy,placement=tight",
     "las", "srtf", "tiresias", "tiresias:order=gittins", "las:blocking=skip,placement=tight",
     "themis", "gandiva", "lucid", "dally", "marshal", "ces",
 )  # fmt: skip
