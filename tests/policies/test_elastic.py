@@ -84,7 +84,7 @@ def test_elastic_does_not_widen_a_job_for_less_than_it_costs():
     jobs = trace((0, 5, 60, 1), (0, 8, 60, 4))
     moves = [int((ran(jobs, f"elastic:rest=0,pays={pays}", 2, 60).events[:, 1] == w.MOVE).sum()) for pays in (0, 1000)]
     assert moves[1] == 0
-    assert moves[0] >= moves[1]
+    assert moves[0] > 0
 
 
 def test_no_policy_but_an_oracle_is_told_when_training_ends():
