@@ -14,7 +14,7 @@ from shunter.predictors.progress.extrapolating import (
     METHODS,
     Linear,
     NoPrediction,
-    Optimus,
+    OptimusCurve,
     PowerLaw,
     expected_end,
     remaining,
@@ -66,7 +66,7 @@ def test_the_power_law_finds_the_end_of_a_power_law():
 
 def test_the_curve_of_optimus_finds_its_own_end():
     whole = curve(1 / (0.05 * STEPS + 0.2) + 2).binned(1000)
-    assert abs(expected_end(Optimus(), whole[:25], StopRule()) - StopRule().end(whole)) <= 4
+    assert abs(expected_end(OptimusCurve(), whole[:25], StopRule()) - StopRule().end(whole)) <= 4
 
 
 def test_no_prediction_is_the_declared_run_whatever_the_losses():

@@ -39,8 +39,8 @@ def _progress(path: Path, models: list[str] | None, columns: str | None, on_prog
 
     if columns:
         raise ModelError("--columns is not used with --what progress: files have the columns iteration and loss")
-    if not models and "lstm" not in judging.names_of(None):
-        note("torch is not installed, so 'lstm' is left out; --model lstm says how to install it")
+    if not models:
+        note("'lstm' is left out, because training it takes long; --model lstm judges it")
     return judging.judge(read_loss_curves(path), models, on_progress)
 
 

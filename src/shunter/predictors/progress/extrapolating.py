@@ -78,7 +78,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Optimus:
+class OptimusCurve:
     """Optimus' curve 1 / (a k + b) + c, with a, b and c of 0 or more (EuroSys 2018)."""
 
     name: str = "optimus"
@@ -138,7 +138,7 @@ def joined(seen: F64, curve: F64) -> F64:
     return np.concatenate((seen, np.maximum(curve[len(seen) :], 0.0)))
 
 
-METHODS: dict[str, Method] = {each.name: each for each in (NoPrediction(), Linear(), Optimus(), PowerLaw())}
+METHODS: dict[str, Method] = {each.name: each for each in (NoPrediction(), Linear(), OptimusCurve(), PowerLaw())}
 
 
 def method(name: str) -> Method:

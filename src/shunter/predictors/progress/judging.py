@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shunter import extras
 from shunter.errors import ModelError
 from shunter.predictors.progress import lstm
 from shunter.predictors.progress.curves import BINS, FEWEST, LossCurve, StopRule
@@ -50,9 +49,9 @@ def task(curves: Sequence[LossCurve], rule: StopRule) -> CurveTask:
 
 
 def names_of(wanted: Sequence[str] | None) -> list[str]:
-    """The methods that are compared; all of them if none is named, 'lstm' only where torch is installed."""
+    """The methods that are compared; if none is named, all but 'lstm', which is trained for every fold."""
     if not wanted:
-        return [*METHODS, *(["lstm"] if extras.is_there("torch") else [])]
+        return list(METHODS)
     for name in wanted:
         if name != "lstm":
             method(name)
