@@ -71,8 +71,8 @@ POLICIES = (
     "multifactor", "easypp", "qssf", "qssf:backfill=easy", "saf:backfill=easy,placement=tight",
     "saf:backfill=easy,placement=weighed", "saf:backfill=easy,placement=weighed-ahead",
     "saf:backfill=easy,estimate=gbm", "saf:backfill=easy,estimate=oracle",
-    "saf:bound=0.5,backfill=easy,placement=tight",
-    "express", "gittins", "gittins:backfill=none,blocking=skip", "srsf:backfill=easy", "srsf:backfill=easy,placement=tight",
+    "saf:bound=0.5,backfill=easy,placement=tight", "express",
+    "gittins", "gittins:backfill=none,blocking=skip", "srsf:backfill=easy", "srsf:backfill=easy,placement=tight",
     "las", "srtf", "tiresias", "tiresias:order=gittins", "las:blocking=skip,placement=tight",
     "themis", "gandiva", "lucid", "dally", "marshal", "ces",
 )  # fmt: skip

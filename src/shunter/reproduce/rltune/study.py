@@ -160,9 +160,9 @@ def _reproduced(study: RLTuneStudy) -> str:
         return ""
     counts = []
     for information, words in WORDS.items():
-        mine = [one for known, one in found if known == information]
-        direction, size = (sum(getattr(one, name) == "yes" for one in mine) for name in ("direction", "size"))
-        counts.append(f"with {words} {direction} of {len(mine)} in direction, {size} in size")
+        mine = [one for known, one in found if known == information and one.direction == "yes"]
+        asked, size = sum(known == information for known, _ in found), sum(one.size == "yes" for one in mine)
+        counts.append(f"with {words} {len(mine)} of {asked} in direction, {size} of these in size")
     return f"Of the printed claims: {'; '.join(counts)}."
 
 
