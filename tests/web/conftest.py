@@ -10,11 +10,13 @@ import pytest
 from served import TOKEN, TRACE, Served
 
 import shunter
+from shunter.live import warming
 from shunter.live.journal import DONE, Journal
 from shunter.live.levers import Order
 from shunter.live.nodes import Node
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults
+from shunter.registry import policy
 
 HOUR, NOW = 3_600_000, 1_800_000_000_000
 REFUSED = "status of 422"  # a browser notes that bad input was refused
@@ -75,6 +77,7 @@ def live(tmp_path_factory):
     pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
     from shunter.web.settings import LiveSources
 
+    warming.rounds(policy("sjf"))  # an application must not be made while another thread compiles
     folder = tmp_path_factory.mktemp("live")
     runs = {"state": "RUNNING", "reason": "", "start": NOW - HOUR, "ran": HOUR, "limit": 4 * HOUR}
     jobs = (

@@ -138,7 +138,7 @@ def test_names_in_docstrings_are_shown_as_code(served, opened):
 
 
 def test_a_stretch_of_a_run_is_stepped_through(served, opened):
-    page = opened(served, "/runs/report?run=both%2F1-fifo")
+    page = opened(served, "/runs/report?run=both")
     page.get_by_role("link", name="both/1-fifo").click()
     page.wait_for_selector(".stepper[data-drawn]")
     page.get_by_role("link", name="Later").click()

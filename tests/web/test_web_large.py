@@ -8,9 +8,11 @@ import re
 import pytest
 
 from conftest import HOUR, NOW, waiting
+from shunter.live import warming
 from shunter.live.nodes import Node
 from shunter.live.snapshot import Snapshot
 from shunter.live.surroundings import Defaults
+from shunter.registry import policy
 from shunter.web.settings import LiveSources
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
@@ -28,6 +30,12 @@ def cluster(jobs: int, nodes: int, now: int = NOW) -> Snapshot:
     names = (f"n{number}" for number in range(1, nodes + 1))
     machines = tuple(Node(name, "mixed", ("main",), 8, "a100", used=tuple(range(8)), cpus=64) for name in names)
     return Snapshot(now, tuple(some), machines, defaults=(Defaults("main"),))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """Before any page is served: an application must not be made while another thread compiles."""
+    warming.rounds(policy("fifo"))
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from served import TOKEN
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 
 from shunter.errors import RunError
+from shunter.live import warming
 from shunter.live.backend import Rhythm
 from shunter.live.controller import Mode
 from shunter.live.daemons import wait
@@ -65,6 +66,12 @@ class Desk:
 
     def nices(self):
         return [self.manager.jobs[name].nice for name in self.jobs]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """Before any page is served: an application must not be made while another thread compiles."""
+    warming.rounds(policy(SJF))
 
 
 @pytest.fixture

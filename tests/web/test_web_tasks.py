@@ -12,7 +12,9 @@ from served import TRACE
 
 import shunter
 from shunter import under_way
+from shunter.live import warming
 from shunter.live.journal import Journal
+from shunter.registry import policy
 from shunter.testing.memory_manager import MemoryManager
 from shunter.under_way import UnderWay, shown
 from shunter.web.settings import LiveSources
@@ -28,6 +30,13 @@ NAMELESS = """(usable) => [...document.querySelectorAll(usable)]
   .map((one) => one.outerHTML.slice(0, 120))"""
 LEVELS = """() => [...document.querySelectorAll("h1, h2, h3, h4")]
   .filter((one) => one.offsetParent).map((one) => Number(one.tagName[1]))"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """Before any page is served: an application must not be made while another thread compiles."""
+    for name in ("sjf", "sjf:estimate=limit"):
+        warming.rounds(policy(name))
 
 
 @pytest.fixture(scope="module")

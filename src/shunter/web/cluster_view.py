@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Lock
@@ -28,6 +29,7 @@ LATE = 3  # intervals without a sign of life after which a controller counts as 
 MOST_FORECASTS = 25  # jobs of a list whose starts are forecast at once
 MOST_ENTRIES = 200  # of the audit
 DAY_S = 86_400.0
+SOON_S = 1.0  # that a page waits for a policy's order
 T = TypeVar("T")
 
 
@@ -84,6 +86,7 @@ class PolicyOrder:
     policy: str = ""
     places: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
+    pending: bool = False  # they are still being computed
 
     def of(self, job: LiveJob) -> int | None:
         """The place of a job; None: the policy leaves it to the manager."""
@@ -99,7 +102,8 @@ class ClusterView:
         self._kept: tuple[float, Outlook | None] = (0.0, None)
         self._ordering = Lock()
         self._lined: tuple[Outlook | None, Sequence[LiveJob]] = (None, ())
-        self._orders: tuple[Snapshot | None, dict[str, PolicyOrder]] = (None, {})
+        self._orders: tuple[Snapshot | None, dict[str, Future[PolicyOrder]]] = (None, {})
+        self._pool = ThreadPoolExecutor(1, "shunter-places")
 
     def _fresh(self, make: Callable[[], Outlook]) -> Outlook:
         """The last look, or a new one: of Slurm after some seconds, of a file when that has changed."""
@@ -161,7 +165,10 @@ class ClusterView:
             return self._lined[1]
 
     def order(self, policy: str = "") -> PolicyOrder:
-        """The order of this policy, or of the controller's; found once for each look at the cluster."""
+        """The order of this policy, or of the controller's; found once for each look at the cluster.
+
+        The first one of a policy may compile, which takes longer than a page may.
+        """
         moment, text = self.snapshot, policy or self.policy()
         if not text:
             return PolicyOrder()
@@ -170,8 +177,12 @@ class ClusterView:
                 self._orders = (moment, {})
             known = self._orders[1]
             if text not in known:
-                known[text] = _ordered(text, moment)
-            return known[text]
+                known[text] = self._pool.submit(_ordered, text, moment)
+            found = known[text]
+        try:
+            return found.result(SOON_S)
+        except TimeoutError:
+            return PolicyOrder(text, pending=True)
 
     @staticmethod
     def _starts(outlook: Outlook, jobs: list[LiveJob]) -> dict[str, tuple[float | None, float | None]]:

@@ -53,11 +53,19 @@ def _report(runs: Sequence[tuple[str, Run]]) -> Contents:
 
 def _runs(folder: RunsFolder, path: Path) -> list[tuple[str, Run]]:
     """A run, or all of a comparison, with their names; of repeats the first."""
+    return [(folder.name(each), run_folder.load(each)) for each in _folders(folder, path)]
+
+
+def _folders(folder: RunsFolder, path: Path) -> list[Path]:
     if folder.kind(path) == "run":
-        return [(folder.name(path), run_folder.load(path))]
+        return [path]
     found = sorted(each.parent for each in path.glob("*/experiment.toml") if folder.kind(each.parent) == "run")
-    first = [each for each in found if not _is_later_repeat(each)]
-    return [(folder.name(each), run_folder.load(each)) for each in first]
+    return [each for each in found if not _is_later_repeat(each)]
+
+
+def single_runs(folder: RunsFolder, names: Sequence[str]) -> list[str]:
+    """The names of the runs that a report shows, each of which can be stepped through."""
+    return [folder.name(each) for name in dict.fromkeys(names) for each in _folders(folder, folder.path(name))]
 
 
 def _is_later_repeat(path: Path) -> bool:

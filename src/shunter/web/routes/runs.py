@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from shunter.errors import RunError
 from shunter.under_way import UnderWay
 from shunter.web import comparing
-from shunter.web.comparing import leaves_repeats_out, report_of
+from shunter.web.comparing import leaves_repeats_out, report_of, single_runs
 from shunter.web.forms import Sent, asked, sent
 from shunter.web.listing import RunFilter
 from shunter.web.state import SharedState, state_of
@@ -80,7 +80,7 @@ def report(state: WithState, form: WithQuestion) -> Response:
     """The report of what is ticked."""
     names = form.all("run")
     found = report_of(state.folder, names)
-    steps = [name for name in names if state.folder.kind(state.folder.path(name)) == "run"]
+    steps = single_runs(state.folder, names)
     shown = {"found": found, "links": html([found.links()]), "body": html([found.body()]), "steps": steps}
     shown["first_repeats"] = leaves_repeats_out(state.folder, names)
     return answer("report.html", state.page("runs", found.title, unfinished=False, **shown))
