@@ -122,14 +122,19 @@ def _forget_old(parent: Path) -> None:
 
 
 class _Announcing(event.Listener):  # type: ignore[misc]
-    """Passes on which kernel numba compiles; those that another one calls are compiled within it."""
+    """Passes on which kernel numba compiles; those that another one calls are compiled within it.
+
+    Functions of third parties are not announced: every command compiles them, and quickly.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
 
     def on_start(self, event: Any) -> None:
         self._depth += 1
-        notices.compiling.get()(str(event.data["dispatcher"].py_func.__name__))
+        function = event.data["dispatcher"].py_func
+        if is_ours(function):
+            notices.compiling.get()(str(function.__name__))
 
     def on_end(self, event: Any) -> None:
         self._depth -= 1

@@ -14,6 +14,7 @@ from shunter.report.terminal.tables import duration, number, share, table
 
 MOST_SHOWN = 25  # policies of a ranking
 MOST_FAILED = 5  # failed runs that are shown
+SHOWN = 64  # characters of the values of an axis
 
 
 def value_text(value: float, measure: str) -> str:
@@ -80,7 +81,8 @@ def plan_view(found: Mapping[str, Any]) -> RenderableType:
     """How large a sweep is, and what it costs."""
     made = table("axis", "values", "")
     for axis, values in found["axes"].items():
-        shown = ", ".join(map(str, values[:4])) + (", ..." if len(values) > 4 else "")
+        shown = ", ".join(map(str, values))
+        shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
         made.add_row(Text(axis), Text(f"{len(values):,}"), Text(shown))
     there = f", of which {found['there']:,} are there" if found["there"] else ""
     lines = [f" {found['runs']:,} runs{there}; {found['todo']:,} to do."]
