@@ -9,7 +9,7 @@ from __future__ import annotations
 from shunter import reasons as r
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.scheduling.placing import may_use, open_to
+from shunter.scheduling.placing import may_use
 from shunter.scheduling.queue.queue import (
     B_CONSERVATIVE,
     B_EASY,
@@ -43,10 +43,9 @@ def count_free(world: World, queue: Queue, cls: int) -> int:
     if kin.releases[at] == world.clock[w.RELEASES] and kin.running[at] == world.clock[w.N_RUNNING]:
         return int(at)
     free, largest, up, elsewhere = 0, 0, 0, 0
-    every = open_to(world, job)
     for node in range(world.nodes.shape[1]):
         here = world.nodes[w.FREE, node]
-        if every or may_use(world, job, node):
+        if may_use(world, job, node):
             free += here
             largest = max(largest, here)
             if world.nodes[w.NODE_STATE, node] == w.UP:
