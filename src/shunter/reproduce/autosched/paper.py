@@ -71,8 +71,7 @@ TRACES = ("philly", "venus", "pai")  # the columns of these tables; Helios is al
 WHY = (
     "Fixed is searched here in as many evaluations as an adapting run has, and all adapting runs begin with it and try"
     " it in every search. The paper does not say how its Fixed was searched.",
-    "Adapting can't gain more than Optimal does, which knows the next hour. Where Optimal is hardly better than Fixed,"
-    " no forecast helps.",
+    "Optimal knows the next hour. Where it is hardly better than Fixed, a better forecast of that hour does not help.",
     "The files have one of Helios' four clusters, a sample of PAI, and no users; Philly begins too late for the paper's"
     " weeks to have a past, so its window is later. The paper's clusters have 560 to 800 GPUs, ours are as large as"
     " these parts of the traces need to queue.",
