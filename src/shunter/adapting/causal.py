@@ -2,7 +2,7 @@
 
 No setting causes another, and none acts on the objective but through what happens in between.  With these layers as
 background knowledge, edges are found by tests of conditional independence, as in the first phase of FCI.  Within the
-middle layer a hidden cause can't be told from an effect, so links there have no direction.
+middle layer a hidden cause can't be distinguished from an effect, so links there have no direction.
 """
 
 from __future__ import annotations

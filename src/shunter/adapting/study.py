@@ -58,7 +58,7 @@ LABELS = {
     OPTIMAL: "Optimal (truth)",
 }
 SOURCES = {"past": SELFTUNE, "generated": AUTOSCHED, "truth": OPTIMAL}
-AUTO = "auto"  # in place of a rule: the one that foretold the days before the run best
+AUTO = "auto"  # in place of a rule: the one with the best forecasts of the days before the run
 CHOSEN_AMONG = (
     *PLAIN_RULES,
     *(NearestHour("manhattan", fft, after) for fft in (True, False) for after in (False, True)),

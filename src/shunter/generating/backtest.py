@@ -1,4 +1,4 @@
-"""How well rules would have foretold past hours; the best one is chosen."""
+"""How well rules would have forecast past hours; the best one is chosen."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def hours_before(jobs: KnownJobs, now: int, days: int = BACKTEST_DAYS) -> list[i
 
 
 def best_rule(jobs: KnownJobs, now: int, rules: Iterable[ArrivalRule], seed: int = 0) -> ArrivalRule:
-    """The rule that foretold the last days best; without enough of them, the last hour."""
+    """The rule with the best forecasts of the last days; without enough of them, the last hour."""
     hours = hours_before(jobs, now)
     if len(hours) < FEWEST_HOURS:
         return LAST_HOUR

@@ -36,7 +36,7 @@ class TimeTable:
 
     @classmethod
     def of(cls, numbers: Mapping[str, F64]) -> TimeTable:
-        """The table of these columns; models are told apart by batch, FLOPs and parameters."""
+        """The table of these columns; models are distinguished by batch, FLOPs and parameters."""
         rows = np.column_stack([numbers[name] for name in FEATURES])
         seconds = numbers[TARGET]
         if len(seconds) < FEWEST:

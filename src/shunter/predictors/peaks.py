@@ -15,7 +15,7 @@ from shunter.world import F64, I64
 
 PREFIX = "peak_"
 MODELS = ("median", "gbm", "forest")
-SIZES = ("flops", "params")  # what tells models apart where no column does
+SIZES = ("flops", "params")  # what distinguishes models where no column does
 KNOWN = ("batch", *SIZES, "gpus", "workers", "cpus", "mem", "amp")  # columns that may be known before a job runs
 FEWEST = 30
 OnProgress = Callable[[int, int], None]

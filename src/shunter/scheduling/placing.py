@@ -123,7 +123,7 @@ def choose_nodes(world: World, queue: Queue, place: Any, paper: Paper, job: int)
 
 @kernel
 def choose_ahead(world: World, queue: Queue, place: Any, paper: Paper, job: int) -> int:
-    """The same for a rule that is told how many GPUs the next waiting job wants."""
+    """The same for a rule that is given how many GPUs the next waiting job wants."""
     return choose_with(world, queue, place, paper, job, gpus_of_next(world, queue, job))
 
 

@@ -17,7 +17,7 @@ def place(
 ) -> Places | None:
     """Where a job of this many GPUs goes, or None; ``free`` is per node, ``pool`` its nodes and their sizes.
 
-    ``following``: what the next waiting job wants, for rules that are told.
+    ``following``: what the next waiting job wants, for rules that are given it.
     """
     if not pool:
         return None

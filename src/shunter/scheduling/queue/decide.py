@@ -122,7 +122,7 @@ def never(world: World, queue: Queue, parts: Parts, target: int, plan: Decision)
 def parts_for(key: Any, place: Any, tiers: bool, learned: bool, sees_next: bool = False) -> Parts:
     """The pointers that every queue policy needs; ``learned``: a model makes its estimates.
 
-    ``sees_next``: the placement rule is told what the next waiting job wants.
+    ``sees_next``: the placement rule is given what the next waiting job wants.
     """
     window = np.zeros(1, np.int64)
     mine = [type_of(World), type_of(Queue)]
