@@ -62,7 +62,21 @@ def test_without_a_folder_or_where_nothing_can_be_written_the_work_goes_on(tmp_p
 
 @pytest.mark.parametrize(
     "change",
-    [{"kind": "other"}, {"done": "many"}, {"total": float("inf")}, {"policies": [1]}, {"points": [1]}, {"more": 1}],
+    [
+        {"kind": "other"},
+        {"done": "many"},
+        {"total": float("inf")},
+        {"policies": [1]},
+        {"policies": {"fifo": 1}},
+        {"points": [1]},
+        {"points": {"0": 1}},
+        {"points": [[0, float("inf")]]},
+        {"points": [[10**400, 1]]},
+        {"points": [[1, 10**400]]},
+        {"trace": "\ud800"},
+        {"policies": ["long" * 100_000]},
+        {"more": 1},
+    ],
 )
 def test_a_file_that_is_none_of_ours_says_nothing(tmp_path, change):
     file = file_of(tmp_path / "run")

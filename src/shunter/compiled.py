@@ -201,7 +201,7 @@ def inner(function: Callable[..., Any], **options: bool) -> Any:
     if numba.config.DISABLE_JIT:
         return plain
     with _our_cache(TRANSLATED):
-        return lowered.translate(plain, OPTIONS | {"nogil": True} | options)
+        return lowered.translate(plain, OPTIONS | {"nogil": True} | options, whole=not is_ours(plain))
 
 
 def with_names(function: Callable[..., Any], name: str, module: str, **names: Any) -> Callable[..., Any]:

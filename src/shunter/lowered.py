@@ -17,6 +17,7 @@ import llvmlite.binding as llvm
 import numba
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 from shunter.lean import LeanCompiler
 
@@ -43,7 +44,7 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
         self._finalize_final_module()
 
 
-class Translator(LeanCompiler):
+class WholeTranslator(Compiler):  # type: ignore[misc]
     """Numba's compiler, up to LLVM's intermediate code."""
 
     def compile_extra(self, function: Any) -> Any:
@@ -52,6 +53,10 @@ class Translator(LeanCompiler):
         library.enable_object_caching()
         self.state.library = library
         return super().compile_extra(function)
+
+
+class Translator(WholeTranslator, LeanCompiler):
+    """The same with what kernels need alone."""
 
 
 def called_through(kernel: Any, translated: Callable[[], Any]) -> None:
@@ -70,9 +75,10 @@ def called_through(kernel: Any, translated: Callable[[], Any]) -> None:
     kernel.get_call_template, kernel.get_overload = get_call_template, get_overload
 
 
-def translate(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """A function that only kernels can call."""
-    return numba.njit(pipeline_class=Translator, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+def translate(function: Callable[..., Any], options: dict[str, Any], whole: bool) -> Any:
+    """A function that only kernels can call; ``whole``: by all of numba's compiler, for what others may write."""
+    translator = WholeTranslator if whole else Translator
+    return numba.njit(pipeline_class=translator, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
 
 
 def translate_ahead(kernel: Any, *kinds: Any) -> None:

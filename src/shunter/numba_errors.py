@@ -12,6 +12,7 @@ from shunter.errors import PolicyError, did_you_mean
 
 ATTRIBUTE = re.compile(r"Unknown attribute '(\w+)' of type (\w+)\(")
 PLACE = re.compile(r"(?:at|from) (\S+\.py|<[^>]*>) \((\d+)\)")
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of terminals, which numba writes where colorama is installed
 NOISE = ("Failed in nopython mode", "During:", "File ", "NumbaRuntimeError: Failed")  # how lines begin that say nothing
 HIDDEN = frozenset({"duration", "runtime", "run_time", "length", "end"})  # what policies must not know
 
@@ -24,7 +25,7 @@ def explained(function: Callable[..., Any], signature: Any, error: Exception) ->
         static = "; write @staticmethod above it, without self" if taken == wanted + 1 else ""
         what = f"must take {wanted} arguments, but takes {taken} {inspect.signature(function)}{static}"
         return PolicyError(f"{name} {what}\n  {place(code.co_filename, code.co_firstlineno)}")
-    text = str(error)
+    text = COLOURS.sub("", str(error))
     found = getattr(error, "loc", None)
     at = (found.filename, found.line) if found is not None else (code.co_filename, code.co_firstlineno)
     if places := PLACE.findall(text):

@@ -21,6 +21,8 @@ from shunter.safe_files import text_of, whole
 ENDING = ".under-way.json"
 EVERY_S = 1.0  # between two writes
 MOST_POINTS = 100  # of a course
+MOST_BYTES = 2**16  # of a file that is read: anyone may have put it there
+MOST = 2**53
 SILENT_S = 600.0  # after which work on another machine counts as gone
 
 
@@ -102,16 +104,17 @@ class Progressing:
 def read(file: Path) -> UnderWay | None:
     """What a file says; None: it is none of ours, or gone."""
     try:
+        if file.stat().st_size > MOST_BYTES:
+            return None
         found: Any = json.loads(text_of(file, RunError))
         made = UnderWay(**found)
         numbers = (made.done, made.total, made.begun, made.at, made.pid)
         texts = (made.kind, made.trace, made.cluster, made.unit, made.host)
-        if not all(isinstance(each, str) for each in (*texts, *made.policies)) or made.kind not in KINDS:
-            return None
-        if not all(isinstance(each, int | float) and 0 <= each < 2**53 for each in numbers):
+        "".join((*texts, *made.policies)).encode()  # JSON can spell characters that can't be sent
+        if not isinstance(made.policies, list) or made.kind not in KINDS or not all(map(_is_number, numbers)):
             return None
         made.points = _checked(made.points)
-    except (RunError, ValueError, TypeError, RecursionError):
+    except (RunError, OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
     return made
 
@@ -120,4 +123,11 @@ KINDS = ("run", "comparison", "sweep")
 
 
 def _checked(points: Sequence[Any]) -> list[tuple[float, int]]:
-    return [(float(at), int(done)) for at, done in points[: 2 * MOST_POINTS]]
+    found = [(at, done) for at, done in points[: 2 * MOST_POINTS]]
+    if not all(_is_number(each) for point in found for each in point):
+        raise ValueError("no numbers")
+    return [(float(at), int(done)) for at, done in found]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value < MOST

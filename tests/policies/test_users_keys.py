@@ -218,6 +218,24 @@ def test_a_module_that_fails_in_the_standard_library_is_shown_by_its_own_line(tm
         registry.policy("users_thaw.Mine")
 
 
+@pytest.mark.parametrize(
+    ("key", "before"),
+    [
+        ("(lambda gpus: 2 * gpus)(job.gpus)", ""),
+        ("job.gpus if WEIGHT is None else WEIGHT * job.gpus", "WEIGHT = None"),
+        ("job.gpus if p.ndim == 1 else p[0, 0]", ""),
+        ("doubled(job.gpus)", "@njit\ndef doubled(gpus, by=None):\n    return 2 * gpus if by is None else by * gpus"),
+    ],
+)
+def test_a_key_may_be_written_as_numba_allows(tmp_path, monkeypatch, key, before):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "users_key.py").write_text(CLASS.format(key=key, flags="", params="np.zeros(0)", before=before))
+    sys.modules.pop("users_key", None)
+    found = shunter.simulate(JOBS, "2x8", "users_key.Mine")
+    assert found.digest == shunter.simulate(JOBS, "2x8", "smallest").digest
+
+
 def test_a_compiled_key_looks_up_only_what_it_reads():
     """A key is computed millions of times; what others read of a job costs it nothing."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import shutil
 import threading
 import zipfile
@@ -15,7 +16,9 @@ from served import TOKEN
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 
+from shunter import under_way
 from shunter.errors import PolicyError, RunError
+from shunter.under_way import ENDING, UnderWay, file_of, shown
 from shunter.web import tasks as web_tasks
 from shunter.web.access import Access, token_in
 from shunter.web.changes import BIN, Changes
@@ -53,6 +56,20 @@ def test_a_name_that_is_no_text_does_not_hide_the_others(served):
         assert served.get("/runs").status == served.get("/api/runs").status == 200
     finally:
         shutil.rmtree(bad)
+
+
+def test_files_that_say_what_is_under_way_do_not_hide_each_other(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(under_way, "EVERY_S", 0.0)
+    about = UnderWay("run", "jobs", "4x4", ["fifo"])
+    (tmp_path / "linked").symlink_to("/etc")
+    with shown(tmp_path / "mine", about) as note:
+        note(1, 2)
+        known = file_of(tmp_path / "mine").read_bytes()
+        for name in ("linked", ".hidden", ""):
+            (tmp_path / f".{name}{ENDING}").write_bytes(known)
+        found = serve(tmp_path).get("/runs/under-way")
+    assert found.status == 200
+    assert re.findall(r"<li><b>(.*?)</b>", found.text) == ["mine"]
 
 
 def test_a_link_in_a_run_is_not_followed(served, tmp_path):

@@ -13,7 +13,7 @@ from served import TOKEN
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 
-from shunter.errors import RunError
+from shunter.errors import LiveError, RunError
 from shunter.live import warming
 from shunter.live.backend import Rhythm
 from shunter.live.controller import Mode
@@ -22,6 +22,7 @@ from shunter.live.journal import Journal, WaitsEntry
 from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.testing.memory_manager import MemoryManager
+from shunter.web import operating
 from shunter.web.access import Access
 from shunter.web.operating import ACTIONS
 from shunter.web.settings import LiveSources
@@ -134,7 +135,10 @@ def test_an_action_needs_a_form_of_the_page_and_a_confirmation(desk):
     assert not desk.journal.exists()
 
 
-@pytest.mark.parametrize("bad", ["policy=os.path", "interval=0", "changes=-1", "users=--policy", "action=kill"])
+@pytest.mark.parametrize(
+    "bad",
+    ["policy=os.path", "interval=0", "changes=-1", "users=--policy", "action=kill", f"partitions={'p' * 200_000}"],
+)
 def test_what_an_operator_sends_is_checked(desk, bad):
     desk.enter()
     assert desk.post("/cluster/operator/confirm", f"action=act&policy={SJF}&{bad}").status == 422
@@ -166,13 +170,59 @@ def test_a_controller_is_paused_goes_on_and_is_released_through_its_journal(desk
         other = desk.post("/cluster/operator/do", "action=act&policy=fifo&confirmed=act")
         assert other.status == 422
         assert f"a controller with &#39;{SJF}&#39; runs" in other.text
+        assert "it goes on as it was started" in desk.do("act").text
+        other = desk.post("/cluster/operator/do", f"action=act&policy={SJF}&users=bob&confirmed=act")
+        assert other.status == 422
+        assert "leaves other jobs alone" in other.text
         assert "undone" in desk.do("release").text
         assert not any(desk.nices())
     with closing(Journal.reading(desk.journal)) as book:
         assert book.hands_off() == []  # what we gave back ourselves is no change by others
     kinds = [kind for kind, _ in desk.events()]
-    assert kinds.count("operator") == 4
+    assert kinds.count("operator") == 6
     assert kinds.count("stop") == 2
+
+
+def test_a_pause_does_not_wait_for_another_action(desk):
+    desk.enter()
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def slow():
+        asked.set()
+        assert goes_on.wait(60)
+        return desk.manager
+
+    desk.page.state.operator.manager = slow
+    thread = threading.Thread(target=desk.do, args=("dry-run",))
+    thread.start()
+    try:
+        assert asked.wait(60)
+        assert "another action is under way" in desk.do("watch").text
+        assert desk.do("pause").status == 200
+    finally:
+        goes_on.set()
+        thread.join()
+
+
+def test_a_pause_holds_against_a_controller_that_has_not_begun_yet(desk, monkeypatch):
+    started = []
+
+    def start(command, log):
+        started.append(command)
+        raise LiveError(f"{log.name}: not here")
+
+    monkeypatch.setattr(operating, "_started", start)
+    desk.enter()
+    desk.do("pause")
+    shown = desk.post("/cluster/operator/confirm", f"action=act&policy={SJF}").text
+    assert re.search(r"shunter slurm resume --journal \S+ &amp;&amp; shunter slurm run", shown)
+    assert desk.do("act").status == 422
+    with closing(Journal.reading(desk.journal)) as book:
+        assert not book.handed_back()
+    desk.do("pause")
+    assert "--resume" not in started[0]
+    with closing(Journal.reading(desk.journal)) as book:
+        assert book.handed_back()
 
 
 def test_a_release_that_has_no_controller_still_undoes(desk):

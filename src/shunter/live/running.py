@@ -72,7 +72,7 @@ def run(
             on_silence,
             stop or threading.Event(),
         )
-        controller.note(BEGIN, _described(policy, settings, book.id))  # the watchdog uses this and the end
+        controller.note(BEGIN, described(policy, settings, book.id))  # the watchdog uses this and the end
         try:
             rounds.run(settings.rounds)
         finally:
@@ -96,7 +96,7 @@ def _safeguards(controller: Controller, tolerance: Tolerance | None) -> Iterator
         yield Guard(controller, tolerance).seen
 
 
-def _described(policy: Policy, settings: ControllerSettings, journal: str) -> str:
+def described(policy: Policy, settings: ControllerSettings, journal: str) -> str:
     """What runs, and which jobs it leaves alone, for the audit."""
     scope = settings.scope
     kinds = {"users": scope.without_users, "partitions": scope.without_partitions, "QOS": scope.without_qos}
@@ -105,10 +105,15 @@ def _described(policy: Policy, settings: ControllerSettings, journal: str) -> st
     return f"{found}; jobs without GPUs or with sla=yes are left alone" + "".join(f", and {each}" for each in without)
 
 
+def begun(book: Journal) -> str:
+    """What ran with a journal last, as ``described``; "": nothing did."""
+    last = book.last_event(BEGIN)
+    return last[2] if last is not None else ""
+
+
 def policy_of(book: Journal) -> str:
     """The policy of the controller that used a journal last; "": none did."""
-    last = book.last_event(BEGIN)
-    return last[2].partition(IN_MODE)[0] if last is not None else ""
+    return begun(book).partition(IN_MODE)[0]
 
 
 def _compile(policy: Policy, manager: ResourceManager, guard: Tolerance | None) -> None:

@@ -50,6 +50,14 @@ class RunsFolder:
             raise RunError("there is no such name in this folder")
         return found
 
+    def _leads(self, name: str) -> bool:
+        """Whether a name leads to something in the folder, or could."""
+        try:
+            self.path(name)
+        except RunError:
+            return False
+        return True
+
     def name(self, path: Path) -> str:
         """A path in the folder as a name."""
         return path.relative_to(self.root).as_posix()
@@ -68,10 +76,10 @@ class RunsFolder:
         """The names of the folders that are still being made, with how far each is."""
         for folder, kind in self._folders():
             for file in _files_under_way(folder) if not kind else ():
-                name = file.name.removeprefix(".").removesuffix(ENDING)
-                found = under_way.read(file) if name and _plain(name) else None
+                name = self.name(folder / file.name.removeprefix(".").removesuffix(ENDING))
+                found = under_way.read(file) if self._leads(name) else None
                 if found is not None and found.alive:
-                    yield self.name(folder / name), found
+                    yield name, found
 
     def _folders(self) -> Iterator[tuple[Path, str]]:
         """Every folder that is looked into, with what it is; "": none of ours."""

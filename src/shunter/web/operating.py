@@ -35,6 +35,7 @@ from shunter.web.settings import LiveSources
 
 OPERATOR = "operator"  # the kind of event in the journal
 MOST_LINES = 200  # of a proposal
+LONGEST_NAMES = 2000  # letters of a list of names
 FAILS_WITHIN_S = 3.0  # a controller that can't begin mostly ends so soon
 ACTIONS = {
     "watch": "Show what the policy would change now. Nothing is changed.",
@@ -103,7 +104,8 @@ def _whole(text: str, what: str, least: int) -> int:
 
 def _names(text: str) -> tuple[str, ...]:
     found = tuple(name.strip() for name in text.split(",") if name.strip())
-    if any(name.startswith("-") or not name.isprintable() or " " in name for name in found):
+    wrong = any(name.startswith("-") or not name.isprintable() or " " in name for name in found)
+    if wrong or len(text) > LONGEST_NAMES:
         raise LiveError(f"names are separated by commas and have no spaces, got '{text[:80]}'")
     return found
 
@@ -124,29 +126,37 @@ class OperatorDesk:
         return self.live.journal.resolve()
 
     def command(self, wanted: Operation) -> list[str]:
-        """What is run for ``act``; after jobs were handed back, the controller is to take them again."""
+        """What is run for ``act``."""
         words = ["shunter", "slurm", "run", *wanted.options, "--mode", "act", "--journal", str(self.journal)]
-        words += ["--history", str(self.live.history.resolve())] if self.live.history else []
+        return words + (["--history", str(self.live.history.resolve())] if self.live.history else [])
+
+    def shown_command(self, wanted: Operation) -> str:
+        """The same for people; after jobs were handed back, they are to be taken again first."""
         with closing(to_read(self.journal)) as book:
-            return words + (["--resume"] if book.handed_back() else [])
+            taking = ["shunter", "slurm", "resume", "--journal", str(self.journal)] if book.handed_back() else []
+        return " && ".join(shlex.join(words) for words in (taking, self.command(wanted)) if words)
 
     def perform(self, wanted: Operation, who: str) -> OperationResult:
-        """Note it, and do it; refused while another action is under way."""
+        """Note it, and do it; all but a pause is refused while another action is under way."""
+        by = printable(f"{who or 'an operator'} on the page")[:100]
+        if wanted.action == "pause":
+            self._note(wanted, by)
+            return OperationResult("From now on nothing is changed. A controller that runs gives the jobs back.")
         if not self._lock.acquire(blocking=False):
-            raise LiveError("another action is under way; wait until it is done")
+            raise LiveError("another action is under way; wait until it is done, or pause")
         try:
-            by = printable(f"{who or 'an operator'} on the page")[:100]
-            with closing(Journal(self.journal)) as book:
-                book.note(OPERATOR, f"{by} ({account()}): {wanted.words}")
-                if wanted.action == "pause":
-                    pause(book, by)
-            if wanted.action == "pause":
-                return OperationResult("From now on nothing is changed. A controller that runs gives the jobs back.")
+            self._note(wanted, by)
             if wanted.action == "release":
                 return self._release(by)
             return self._act(wanted) if wanted.action == "act" else self._propose(wanted)
         finally:
             self._lock.release()
+
+    def _note(self, wanted: Operation, by: str) -> None:
+        with closing(Journal(self.journal)) as book:
+            book.note(OPERATOR, f"{by} ({account()}): {wanted.words}")
+            if wanted.action == "pause":
+                pause(book, by)
 
     def _propose(self, wanted: Operation) -> OperationResult:
         manager, mode = self.manager(), Mode(wanted.action)
@@ -164,11 +174,16 @@ class OperatorDesk:
         return OperationResult(said, tuple(lines[:MOST_LINES]), (found["paused"],) if found["paused"] else ())
 
     def _act(self, wanted: Operation) -> OperationResult:
-        """Resume the controller of this journal, or start one."""
+        """Resume the controller of this journal, or start one.
+
+        The jobs are taken again here and not by that controller: it begins later, and a pause until then must hold.
+        """
         lock = held(self.journal, "controller")
         if lock is None:
             return self._resume(wanted)
-        lock.close()
+        with lock, closing(Journal(self.journal)) as book:
+            if book.handed_back():
+                running.resume(book)
         log, command = self.journal.with_name(f"{self.journal.name}.log"), self.command(wanted)
         self._child = child = _started(command, log)
         if wait(lambda: child.poll() is not None, FAILS_WITHIN_S):
@@ -179,14 +194,21 @@ class OperatorDesk:
     def _resume(self, wanted: Operation) -> OperationResult:
         process = holder_of(self.journal, "controller") or "that has just begun"
         with closing(Journal(self.journal)) as book:
-            present = running.policy_of(book)
-            if present != registry.text(registry.policy(wanted.policy)):
+            present, policy = running.policy_of(book), registry.policy(wanted.policy)
+            if present != registry.text(policy):
                 raise LiveError(
                     f"a controller with '{present}' runs, process {process}; release the jobs, end it, then act"
                 )
+            begun, asked = running.begun(book), running.described(policy, wanted.settings(Mode.ACT), book.id)
+            if begun != asked and (wanted.users or wanted.partitions):
+                raise LiveError(
+                    f"the controller that runs, process {process}, leaves other jobs alone ({begun}); release the jobs,"
+                    " end it, then act"
+                )
+            goes_on = (f"it goes on as it was started: {begun}",)
             if not running.resume(book):
-                return OperationResult(f"The controller acts already, process {process}.")
-        return OperationResult(f"The controller may change jobs again, process {process}.")
+                return OperationResult(f"The controller acts already, process {process}.", goes_on)
+        return OperationResult(f"The controller may change jobs again, process {process}.", goes_on)
 
     def _release(self, by: str) -> OperationResult:
         found = back_out(self.manager(), self.journal, from_marks=False, by=by)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -55,7 +54,7 @@ def leave(state: WithState) -> Response:
 def confirm(state: WithState, form: WithForm) -> Response:
     """What an action will do, to be confirmed; nothing is done yet."""
     wanted = of_form(form)
-    command = shlex.join(state.operator.command(wanted)) if wanted.action == "act" else ""
+    command = state.operator.shown_command(wanted) if wanted.action == "act" else ""
     shown = {"wanted": wanted, "meaning": ACTIONS[wanted.action], "command": command}
     return answer("operator_confirm.html", {**shown, "pairs": [pair for pair in form.pairs if pair[0] != "confirmed"]})
 
