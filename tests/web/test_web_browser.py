@@ -83,6 +83,19 @@ def test_a_what_if_is_run_copied_changed_and_kept(served, opened):
     assert json.loads((served.folder / "easy" / "summary.json").read_text())["policy"] == "fifo:backfill=easy"
 
 
+def test_the_picture_of_the_racks_follows_the_sliders(served, opened):
+    page = opened(served, "/what-if")
+    racks = page.locator("#picture svg.racks")
+    sync_api.expect(racks).to_have_accessible_name("16x8  128 GPUs, 16 nodes")
+    page.get_by_role("slider", name="Nodes").press("ArrowRight")
+    sync_api.expect(racks).to_have_accessible_name("17x8  136 GPUs, 17 nodes")
+    assert racks.locator("path.node").get_attribute("d").count("M") == 17
+    page.locator("#cluster").select_option("dally-2rack")
+    sync_api.expect(racks.locator("rect")).to_have_count(2)
+    page.locator("#cluster").select_option("auto")
+    sync_api.expect(page.locator("#picture")).to_have_text("The size follows from the trace: a load of 0.9.")
+
+
 def test_a_dropped_trace_is_described_and_checked_and_a_bad_one_is_named(served, opened, tmp_path):
     page = opened(served, "/what-if")
     good, bad = tmp_path / "mine.csv", tmp_path / "bad.csv"

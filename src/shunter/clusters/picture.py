@@ -25,30 +25,38 @@ class RackPicture:
     label: str
     nodes: int
     gpus: int  # of each node
-    colour: str
+    gpu_type: str
+    kind: int  # the number of that type, for a colour
 
 
 def draw(cluster: Cluster) -> RenderableType:
     """Everything that ``shunter cluster show`` prints."""
-    parts: list[RenderableType] = [_totals(cluster), "", _groups(cluster)]
+    return Group(totals(cluster), "", tables(cluster), "", _picture(racks(cluster)))
+
+
+def tables(cluster: Cluster) -> RenderableType:
+    """Its groups, its network, and what stops cost."""
+    parts: list[RenderableType] = [_groups(cluster)]
     if cluster.tiers:
         parts += ["", _tiers(cluster)]
     costs = _overheads(cluster)
-    return Group(*parts, *(["", costs] if costs else []), "", _picture(_racks(cluster)))
+    return Group(*parts, *(["", costs] if costs else []))
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """``1 node``, ``2,816 GPUs``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def _totals(cluster: Cluster) -> Text:
-    facts = [_count(cluster.gpus, "GPU"), _count(cluster.nodes, "node")]
+def totals(cluster: Cluster) -> Text:
+    """The name, and how much there is of what."""
+    facts = [counted(cluster.gpus, "GPU"), counted(cluster.nodes, "node")]
     if len(cluster.gpu_types) > 1:
-        facts.append(_count(len(cluster.gpu_types), "GPU type"))
+        facts.append(counted(len(cluster.gpu_types), "GPU type"))
     if cluster.vcs:
-        facts.append(_count(len(cluster.vcs), "virtual cluster"))
+        facts.append(counted(len(cluster.vcs), "virtual cluster"))
     if any(group.racks for group in cluster.groups):
-        facts.append(_count(int(cluster.node_rack.max()) + 1, "rack"))
+        facts.append(counted(int(cluster.node_rack.max()) + 1, "rack"))
     return Text.assemble((cluster.name, "bold"), "  ", ", ".join(facts))
 
 
@@ -116,23 +124,24 @@ def _overheads(cluster: Cluster) -> str:
     """``checkpoint 7 s (up to 1 GPU), 30 s (more); restart 5 s``; empty if nothing costs anything."""
     parts = []
     for what, steps in (("checkpoint", cluster.overheads.checkpoint), ("restart", cluster.overheads.restart)):
-        costs = [f"{seconds:g} s (up to {_count(gpus, 'GPU')})" for gpus, seconds in steps[:-1]]
+        costs = [f"{seconds:g} s (up to {counted(gpus, 'GPU')})" for gpus, seconds in steps[:-1]]
         costs += [f"{seconds:g} s" + (" (more)" if costs else "") for _, seconds in steps[-1:]]
         parts += [f"{what} {', '.join(costs)}"] if costs else []
     parts += [f"wake {cluster.overheads.wake:g} s"] if cluster.overheads.wake != WAKE_S else []
     return "; ".join(parts)
 
 
-def _racks(cluster: Cluster) -> list[RackPicture]:
-    colours = _colours(cluster)
-    racks: list[RackPicture] = []
+def racks(cluster: Cluster) -> list[RackPicture]:
+    """Its racks; a group that has none is one."""
+    found: list[RackPicture] = []
     for group in cluster.groups:
         for size in group.racks or (group.count,):
             kind = "nodes" if group.gpu_type == ANY_TYPE else group.gpu_type
-            number = f"{_above(cluster, len(racks))}rack {len(racks)}" if group.racks else ""
+            number = f"{_above(cluster, len(found))}rack {len(found)}" if group.racks else ""
             label = f"{group.vc} {number}".strip() or kind
-            racks.append(RackPicture(label, size, group.gpus, colours[group.gpu_type]))
-    return racks
+            number_of_kind = cluster.gpu_types.index(group.gpu_type)
+            found.append(RackPicture(label, size, group.gpus, group.gpu_type, number_of_kind))
+    return found
 
 
 def _above(cluster: Cluster, rack: int) -> str:
@@ -144,17 +153,17 @@ def _above(cluster: Cluster, rack: int) -> str:
     )
 
 
-def _picture(racks: list[RackPicture]) -> RenderableType:
+def _picture(some: list[RackPicture]) -> RenderableType:
     """One row per rack; every GPU where there is room for it, else every node."""
-    by_gpu = all(rack.nodes * (rack.gpus + 1) - 1 <= WIDTH for rack in racks)
-    shown = racks if len(racks) <= MOST_ROWS else racks[: MOST_ROWS - 1]
+    by_gpu = all(rack.nodes * (rack.gpus + 1) - 1 <= WIDTH for rack in some)
+    shown = some if len(some) <= MOST_ROWS else some[: MOST_ROWS - 1]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, max_width=20, overflow="ellipsis")
     table.add_column(no_wrap=True)
     for rack in shown:
-        table.add_row(Text(rack.label), Text(_row(rack, by_gpu), rack.colour))
+        table.add_row(Text(rack.label), Text(_row(rack, by_gpu), COLOURS[rack.kind % len(COLOURS)]))
     legend = f"{GPU} a GPU, side by side on a node" if by_gpu else f"{NODE} a node"
-    hidden = [f"... and {len(racks) - len(shown)} racks more"] if len(shown) < len(racks) else []
+    hidden = [f"... and {len(some) - len(shown)} racks more"] if len(shown) < len(some) else []
     return Group(table, *hidden, Text(legend, "dim"))
 
 

@@ -51,17 +51,19 @@ def slot(form: WithQuestion) -> Response:
 
 @router.get("/what-if/cluster")
 def picture(form: WithQuestion) -> Response:
-    """A cluster in words and as a picture of its racks."""
+    """A picture of a cluster's racks, and the cluster in words."""
     from rich.console import Console
 
-    from shunter.clusters.picture import draw
+    from shunter.clusters import picture, rack_drawing
 
     text = cluster_text(form.one("cluster") or f"{form.one('nodes')}x{form.one('gpus')}")
     if text == "auto":
-        return answer("picture.html", {"text": "The size follows from the trace: a load of 0.9."})
-    drawn = io.StringIO()
-    Console(file=drawn, width=76, color_system=None).print(draw(clusters.load(text)))
-    return answer("picture.html", {"text": drawn.getvalue().rstrip()})
+        return answer("picture.html", {"cluster": None})
+    cluster, words = clusters.load(text), io.StringIO()
+    Console(file=words, width=100, color_system=None).print(picture.tables(cluster))
+    kinds = [(number % rack_drawing.COLOURS, name) for number, name in enumerate(cluster.gpu_types)]
+    shown = {"cluster": cluster, "totals": picture.totals(cluster).plain, "kinds": kinds, "words": words.getvalue()}
+    return answer("picture.html", shown | {"svg": html([rack_drawing.svg(cluster)])})
 
 
 @router.put("/what-if/traces")
