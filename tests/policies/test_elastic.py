@@ -80,6 +80,52 @@ def test_elastic_serves_jobs_without_a_deadline_with_what_is_left():
     assert simulator.world.jobs[w.STARTED].tolist() == [0, 0]
 
 
+def stream(hours, minutes):
+    """A job on one GPU every half hour, two of them at once at the start; the third job wants all four."""
+    count = 2 * hours
+    submit = np.array([0, 0, 1, *range(2, 2 + count)]) * 30 * MINUTE
+    work = np.full(count + 3, minutes) * MINUTE
+    gpus = np.where(np.arange(count + 3) == 2, 4, 1) * GPU
+    return Trace.of("t", [f"j{at}" for at in range(count + 3)], submit=submit, duration=work, declared=work, gpus=gpus)
+
+
+def hours_started(jobs, policy):
+    return ran(jobs, policy).world.jobs[w.STARTED] / (60 * MINUTE)
+
+
+def test_elastic_keeps_room_for_the_job_that_has_waited_longest():
+    jobs = stream(48, 120)  # they never leave four GPUs free
+    assert hours_started(jobs, "elastic:patience=10000")[2] > 48
+    assert 4.5 < hours_started(jobs, "elastic:patience=4")[2] <= 6.6  # those that run then end within two hours
+
+
+def mixed(seed, jobs=400, gpus=16):
+    """Jobs of which half have a deadline and a range; the others have one size. As much work as the GPUs can do."""
+    draw = np.random.default_rng(seed)
+    asked = draw.choice([1, 2, 4, 8], jobs, p=[0.5, 0.2, 0.2, 0.1])
+    work = np.round(np.exp(draw.normal(7.5, 1.3, jobs)) * 1000).astype(int) + MINUTE
+    submit = np.sort(draw.uniform(0, (asked * work).sum() / gpus, jobs)).astype(int)
+    dated = draw.random(jobs) < 0.5
+    due = np.where(dated, (work * draw.uniform(1.2, 4, jobs)).astype(int), 0)
+    least, most = np.where(dated, 1, 0), np.where(dated, np.minimum(asked * 4, 8), 0)
+    return Trace.of(
+        "mixed", [f"j{at}" for at in range(jobs)], submit=submit, duration=work, declared=work, gpus=asked * GPU,
+        deadline=due, min_gpus=least, max_gpus=most,
+    )  # fmt: skip
+
+
+def test_elastic_does_not_starve_jobs_of_one_size_without_a_deadline():
+    jobs = mixed(seed=2)  # 1.36 times without room kept for the oldest
+    machines = Cluster("c", (NodeGroup(2, 8),), overheads=Overheads(restart=((1, 25.0),)))
+    waits = []
+    for policy in ("saf:backfill=easy", "elastic"):
+        simulator = Simulator(jobs, machines)
+        simulator.run(registry.policy(policy))
+        taken = simulator.world.jobs[w.ENDED_AT] - simulator.world.jobs[w.SUBMIT] - jobs.duration
+        waits.append(np.percentile(taken[jobs.deadline == 0], 99))
+    assert waits[1] <= 1.2 * waits[0]
+
+
 def test_elastic_does_not_widen_a_job_for_less_than_it_costs():
     jobs = trace((0, 5, 60, 1), (0, 8, 60, 4))
     moves = [int((ran(jobs, f"elastic:rest=0,pays={pays}", 2, 60).events[:, 1] == w.MOVE).sum()) for pays in (0, 1000)]

@@ -26,6 +26,14 @@ class Pool:
     wanted: I64  # (active,)
 
 
+@dataclass
+class Turn:
+    """When the job that has waited longest can start; others start before only if they leave it room."""
+
+    ahead: float = np.inf  # ms from now
+    beside: int = 10**9  # GPUs that are left then
+
+
 @dataclass(frozen=True)
 class Elastic(Resizing):
     """Meets deadlines with the fewest GPUs, and gives the others to whoever gains most; jobs without one get the rest.
@@ -104,12 +112,15 @@ class Elastic(Resizing):
         )
         for at in running:
             _keep(active, pool, at, int(active.least[at]))
-        for at in (at for at in waiting if self._is_overdue(view, active, at)):
-            _start(active, pool, at)
+        overdue = [at for at in waiting if self._is_overdue(view, active, at)]
+        turn = _start_oldest(active, pool, overdue)
+        for at in overdue:
+            _start(active, pool, at, turn)
         for at in running:
             _keep(active, pool, at, int(active.width[at]))
         for at in waiting:
-            _start(active, pool, at)
+            _start(active, pool, at, turn)
+        pool.spare = min(pool.spare, turn.beside)
         self._widen(view, active, pool)
         return list(dict.fromkeys([*urgent, *waiting, *(at for at in pool.jobs if active.runs[at])]))
 
@@ -180,8 +191,35 @@ def _keep(active: ActiveJobs, pool: Pool, at: int, most: int) -> None:
         pool.wanted[at] = gpus
 
 
-def _start(active: ActiveJobs, pool: Pool, at: int) -> None:
+def _start_oldest(active: ActiveJobs, pool: Pool, overdue: list[int]) -> Turn:
+    """Start the oldest of these jobs, or say when its turn is."""
+    if not overdue:
+        return Turn()
+    oldest, turn = min(overdue), Turn()
+    _start(active, pool, oldest, turn)
+    return turn if pool.wanted[oldest] > 0 else _turn_of(active, pool, oldest)
+
+
+def _turn_of(active: ActiveJobs, pool: Pool, waits: int) -> Turn:
+    """When there is room for a job if those that have GPUs end as expected."""
+    free, need = pool.spare, int(active.least[waits])
+    holders = [at for at in pool.jobs if pool.wanted[at] > 0]
+    ends = {at: active.time_left(at, int(pool.wanted[at])) for at in holders}
+    for at in sorted(holders, key=lambda at: (ends[at], at)):
+        free += int(pool.wanted[at])
+        if free >= need:
+            return Turn(ends[at], free - need)
+    return Turn()
+
+
+def _start(active: ActiveJobs, pool: Pool, at: int, turn: Turn) -> None:
     """A job that waits starts on what it asks for, or on fewer if no more are left."""
     gpus = min(int(active.asked[at]), pool.spare)
-    if pool.wanted[at] == 0 and gpus >= active.least[at]:
-        _give(pool, at, gpus)
+    if pool.wanted[at] > 0 or gpus < active.least[at]:
+        return
+    if active.time_left(at, gpus) > turn.ahead:
+        gpus = min(gpus, turn.beside)
+        if gpus < active.least[at]:
+            return
+        turn.beside -= gpus
+    _give(pool, at, gpus)

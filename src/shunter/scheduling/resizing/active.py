@@ -47,6 +47,10 @@ class ActiveJobs:
         speeds: F64 = np.where(widths <= node_gpus, self.speed[0, at], self.speed[1, at])
         return speeds
 
+    def time_left(self, at: int, width: int) -> float:
+        """How long a job still runs on so many GPUs of one machine, ms."""
+        return float(self.left[at] / self.speed[0, at, width])
+
 
 def active_jobs(view: View, expected: F64) -> ActiveJobs:
     """The jobs that wait or run; ``expected`` is the work of each job of the view in all (ms at speed 1)."""
