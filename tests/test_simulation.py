@@ -79,6 +79,7 @@ def test_a_run_worked_out_by_hand(csv):
         "after",
         "gpus",
         "limit",
+        "deadline",
         "submit",
         "start",
         "end",

@@ -67,7 +67,9 @@ SIZES = {
     "helios-venus": (135, 1080),
     "pai": (1814, 6742),
     "philly": (352, 2816),
+    "qoredl-24": (24, 122),  # slots: instances of a job
     "qoredl-5gpu": (5, 14),
+    "qoredl-7": (7, 44),  # slots
     "rltune-helios": (54, 432),
     "rltune-slurm": (5, 13),
 }

@@ -21,6 +21,9 @@ FORMULAS = {
     "sjf": lambda w, r, n, s: r,
     "ljf": lambda w, r, n, s: -r,
     "saf": lambda w, r, n, s: n * r,
+    "edf": lambda w, r, n, s: 1e15 + s,  # without a deadline; with one: below
+    "llf": lambda w, r, n, s: 1e15 + s,
+    "kubeflow": lambda w, r, n, s: s,
     "scored": lambda w, r, n, s: n * r,
     "qssf": lambda w, r, n, s: n * r,
     "laf": lambda w, r, n, s: -n * r,
@@ -56,6 +59,11 @@ def test_no_order_is_forgotten():
 )
 def test_key_is_the_formula(name, w, r, n, s):
     assert key(name, wait=w, estimate=r, gpus=n, submit=s) == pytest.approx(FORMULAS[name](w, r, n, s), rel=1e-12)
+
+
+def test_key_of_the_orders_by_deadline():
+    assert key("edf", due=500.0, remaining=60.0, submit=7.0) == 500.0
+    assert key("llf", due=500.0, remaining=60.0, submit=7.0) == 440.0
 
 
 def test_key_of_the_orders_that_look_at_running_jobs():

@@ -25,8 +25,14 @@ def everything() -> Trace:
     values |= {"vc": [-1, -1, -1], "gpu_type": [0, 0, 0], "model": [1, 0, -1], "account": [0, 1, 0]}
     values |= {"job_name": [0, -1, 0], "outcome": [1, 0, -1], "recorded_wait": [-1, 0, 5]}
     values |= {"checkpointable": [0, 1, 1], "saves_on_stop": [1, 0, 1]}
+    values |= {"loss_curve": [0, -1, 0], "min_gpus": [0, 0, 2], "max_gpus": [0, 0, 32]}  # a share of a GPU has no range
     names = {"users": ("ü", "unused", "z"), "vcs": ("v",), "gpu_types": ("t",), "models": ("", "m")}
-    names |= {"accounts": ("a", "b"), "job_names": ("train",), "outcomes": ("failed", "completed")}
+    names |= {
+        "accounts": ("a", "b"),
+        "job_names": ("train",),
+        "loss_curves": ("c",),
+        "outcomes": ("failed", "completed"),
+    }
     return Trace.of("a name, 'quoted' — ü", ["x", "y", "z"], **values, **names, remarks=("left out 2 jobs",))
 
 

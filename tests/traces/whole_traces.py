@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from shunter.model import Trace
+from shunter.model import GPU, Trace
 
 NAMES = ("ann", "bob", 'c,"d"', "e f", "ü\nx")
 
@@ -27,6 +27,10 @@ def traces(draw: st.DrawFn, max_jobs: int = 12, prefix: str = "") -> Trace:
             given[name] = np.where(random.random(jobs) < 0.5, np.arange(jobs) - 1, -1)  # -1 for the first
         elif name == "gpus":
             given[name] = random.choice([1, 250, 1000, 8000], jobs)
+        elif name in ("min_gpus", "max_gpus"):  # columns that come after gpus, which must be in the range
+            whole = given["gpus"] // GPU
+            wide = np.where(name == "min_gpus", 1, 2 * whole)
+            given[name] = np.where((random.random(jobs) < 0.3) | (whole == 0), 0, wide)
         elif about.scale:
             high = int(min(about.high * about.scale, 10**9 if name == "duration" else 10**12))
             given[name] = np.where(random.random(jobs) < 0.3, about.default, random.integers(0, high, jobs))
