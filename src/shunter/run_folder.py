@@ -22,7 +22,7 @@ from shunter.cluster import Cluster
 from shunter.compiled import sources_digest
 from shunter.errors import RunError
 from shunter.experiment import Experiment
-from shunter.safe_files import check_output, check_parquet, most_loaded, text_of
+from shunter.safe_files import check_output, most_loaded, parquet_frame, text_of
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -136,10 +136,7 @@ def libraries() -> dict[str, str]:
 
 
 def _table(path: Path) -> pl.DataFrame:
-    import polars as pl
-
-    check_parquet(path, most_loaded())
-    return pl.read_parquet(path)
+    return parquet_frame(path, most_loaded())
 
 
 def versions() -> dict[str, str]:

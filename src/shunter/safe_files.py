@@ -12,13 +12,16 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shunter.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PIECE = 2**24
 # -- how much of a file is read: a few kB may stand for more than there is memory
@@ -101,6 +104,26 @@ def check_parquet(path: Path, most: int) -> None:
         groups = [found.metadata.row_group(at) for at in range(found.metadata.num_row_groups)]
         values = sum(group.column(at).num_values for group in groups for at in range(group.num_columns))  # of lists too
         check_size(max(8 * values, sum(group.total_byte_size for group in groups)), most)
+
+
+def parquet_frame(path: Path, most: int, wanted: Sequence[str] = ()) -> pl.DataFrame:
+    """The table in anyone's Parquet file, or those of the wanted columns that it has; else an OSError or ValueError.
+
+    Other errors of the libraries become one: on a damaged file, polars may even panic, which no one catches.
+    """
+    import polars as pl
+
+    try:
+        check_parquet(path, most)
+        with opened(path) as file:  # not by its name, which may have * in it
+            there = pl.read_parquet_schema(file)
+            file.seek(0)
+            return pl.read_parquet(file, columns=[name for name in wanted if name in there] or None)
+    except (*_UNSOUND, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise ValueError(str(error).partition("\n")[0]) from None
+
+
+_UNSOUND = (NotImplementedError, LookupError, TypeError, OverflowError, MemoryError)  # by pyarrow
 
 
 def unpacked(read: Callable[[int], bytes]) -> bytes:

@@ -99,6 +99,27 @@ def test_what_is_no_file_is_left_out(tmp_path: Path, how: str) -> None:
     assert len(kept.problems) == 1
 
 
+def test_a_file_with_a_wrong_byte_is_left_out_or_read(tmp_path: Path) -> None:
+    """On some, polars panics, which is no exception that others catch."""
+    kept = WorkloadRepository(tmp_path)
+    kept.add(some_jobs(4))
+    path = tmp_path / "hour-0.parquet"
+    sound = path.read_bytes()
+    for at in range(80, 260):
+        path.write_bytes(sound[:at] + b"\0" + sound[at + 1 :])
+        assert len(kept.read(some_jobs(1), HOUR)) <= 4
+
+
+def test_an_hour_has_one_file_and_a_job_counts_once(tmp_path: Path) -> None:
+    kept = WorkloadRepository(tmp_path)
+    kept.add(some_jobs(4))
+    path = tmp_path / "hour-0.parquet"
+    (tmp_path / "hour-00.parquet").write_bytes(path.read_bytes())
+    frame = pl.read_parquet(path)
+    pl.concat([frame, frame]).write_parquet(path)
+    assert len(kept.read(some_jobs(1), HOUR)) == 4
+
+
 def test_two_pasts_become_one(tmp_path: Path) -> None:
     jobs = some_jobs()
     kept = WorkloadRepository(tmp_path)

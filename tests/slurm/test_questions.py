@@ -249,6 +249,7 @@ def test_what_if_for_people_and_for_scripts(recorded):
         (("when", 5), "no start can be forecast for job 5: its user holds it"),
         (("what-if", "--gpus", 64, "--time", "1:00:00"), "asks for 64 GPUs, and the nodes where it may run have 32"),
         (("what-if", "--gpus", 1, "--time", "soon"), "a time must look like"),
+        (("what-if", "--gpus", 1, "--time", "9" * 400), "a time must look like"),
         (("what-if", "--gpus", 1, "--time", 5, "--partition", "mian"), "did you mean 'main'?"),
         (("what-if", "--gpus", 1, "--time", 5, "--gpu-type", "a10"), "did you mean 'a100'?"),
         (("what-if", "--gpus", 1, "--time", 5, "--mem", "lots"), "memory must be a number"),

@@ -16,7 +16,7 @@ import numpy as np
 from shunter.errors import InputError, TraceError
 from shunter.generating.known_jobs import HOUR
 from shunter.model import Trace
-from shunter.safe_files import check_parquet, opened, whole
+from shunter.safe_files import parquet_frame, whole
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ MOST_HOURS = 24 * 7 * 12
 MOST_JOBS = 20_000  # of one hour
 MOST_BYTES = 2**26  # of one file, unpacked
 MOST_NAME = 200  # characters
-FILE = re.compile(r"hour-(\d{1,9})\.parquet")
+FILE = re.compile(r"hour-(0|[1-9][0-9]{0,8})\.parquet")
 
 
 class WorkloadRepository:
@@ -62,7 +62,7 @@ class WorkloadRepository:
         self.problems.clear()
         frames = [self._read(path, _hour(path)) for path in self._files() if _hour(path) * HOUR < before]
         found = pl.concat([_frame(like).clear(), *(frame for frame in frames if frame is not None)])
-        found = found.filter(pl.col("submit") < before)
+        found = found.filter(pl.col("submit") < before).unique("job_id", keep="last", maintain_order=True)
         columns = {name: found[name].to_numpy() for name in NUMBERS}
         named = {name: _codes(found[name].to_list(), getattr(like, Trace.names_of(name))) for name in NAMES}
         names = {Trace.names_of(name): known for name, (_, known) in named.items()}
@@ -76,16 +76,11 @@ class WorkloadRepository:
 
     def _read(self, path: Path, hour: int) -> pl.DataFrame | None:
         """The jobs of a file; None, and a problem, if they are none."""
-        import polars as pl
-
         try:
             if path.is_symlink():
                 raise ValueError("is a link")
-            check_parquet(path, MOST_BYTES)
-            with opened(path) as file:
-                frame = pl.read_parquet(file)
-            return _checked(frame, hour)
-        except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
+            return _checked(parquet_frame(path, MOST_BYTES), hour)
+        except (OSError, ValueError) as problem:
             self.problems.append(f"{path.name}: {problem}")
             return None
 

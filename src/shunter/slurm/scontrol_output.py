@@ -15,7 +15,7 @@ NOTHING = ("", "(null)", "None", "N/A", "n/a")
 ENDLESS = ("UNLIMITED", "INFINITE", "NONE", "INVALID")
 DAY_MS = 86_400_000
 NO_TIME = ("N/A", "NONE", "Unknown", "(null)", "", "0")
-SECONDS = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+SECONDS = re.compile(r"(?:(\d{1,9})-)?(\d{1,12})(?::(\d{1,12}))?(?::(\d{1,12}))?")
 
 
 def records(text: str, first: str) -> list[dict[str, str]]:

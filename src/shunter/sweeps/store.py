@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from shunter import caches
 from shunter.errors import RunError
-from shunter.safe_files import check_parquet, most_loaded, opened, text_of
+from shunter.safe_files import most_loaded, parquet_frame, text_of
 from shunter.sweeps.work import METRICS, Row
 from shunter.toml_forms import Form, filled
 
@@ -189,14 +189,10 @@ class Store:
         import polars as pl
 
         try:
-            check_parquet(path, most_loaded())
-            with opened(path) as file:  # not by its name, which may have * in it
-                there = pl.read_parquet_schema(file)
-                file.seek(0)
-                found = pl.read_parquet(file, columns=[name for name in wanted if name in there] or None)
+            found = parquet_frame(path, most_loaded(), wanted)
         except FileNotFoundError:
             raise
-        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        except (OSError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise RunError(f"{path}: is no file of runs ({reason}); remove it, and its runs are made again") from None
         known = schema(self.columns)
