@@ -16,7 +16,17 @@ from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.objectives import look_ahead_value
 from shunter.adapting.outlooks import ReplayedHour, TrueHour
 from shunter.adapting.searching import SettingSpace, search_on, search_whole
-from shunter.adapting.study import FIXED, GIVEN, HINDSIGHT, LABELS, OPTIMAL, Adapting, AdaptingOptions
+from shunter.adapting.study import (
+    AUTOSCHED,
+    FIXED,
+    GIVEN,
+    HINDSIGHT,
+    LABELS,
+    OPTIMAL,
+    SELFTUNE,
+    Adapting,
+    AdaptingOptions,
+)
 from shunter.cli.main import app
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import RunError
@@ -24,7 +34,7 @@ from shunter.generating.arrivals import RULES
 from shunter.generating.durations import DurationPredictor
 from shunter.generating.known_jobs import HOUR, UNKNOWN
 from shunter.model import Trace
-from shunter.setup import set_up
+from shunter.setup import Setup, set_up
 from shunter.sim.engine import Simulator
 from shunter.traces.synthetic import synthetic
 from shunter.tuning.spaces import space_of
@@ -230,3 +240,31 @@ def test_the_command_prints_json_or_a_table_of_at_most_100_columns() -> None:
     assert "AutoSched (generated)" in shown.stdout
     for bad in (["--source", "future"], ["--every", "soon"], ["--every", "1s"]):
         assert CliRunner().invoke(app, [*command, *bad]).exit_code == 2
+
+
+def with_longer_jobs(setup: Setup) -> Setup:
+    """The same setup; jobs from before the run that had not ended when it began take three times as long."""
+    past, begin = setup.history, int(setup.trace.submit[0])
+    assert past is not None
+    ends = past.submit + np.maximum(past.recorded_wait, 0) + past.duration
+    open_jobs = ends > begin + HOUR
+    assert open_jobs.any()
+    longer = np.where(open_jobs, 3 * past.duration, past.duration)
+    return dataclasses.replace(setup, history=dataclasses.replace(past, duration=longer))
+
+
+@pytest.mark.parametrize("source", [SELFTUNE, AUTOSCHED])
+def test_run_times_of_jobs_that_ran_when_the_run_began_are_not_known(source: str) -> None:
+    """Neither the rule, nor fixed settings, nor the first search depend on them."""
+    setup = set_up("synthetic:jobs=1500,gpus=16,load=1.3,seed=3", "2x8", since="+5")
+    options = AdaptingOptions("tiresias", 3, fixed_evaluations=6)
+    found = []
+    for each in (setup, with_longer_jobs(setup)):
+        work = Adapting(each, options)
+        simulator, now = work.simulator(), int(each.trace.submit[0]) + HOUR
+        simulator.run(registry.policy("tiresias"), until=now)
+        look = work.source(source).outlook(simulator, now)
+        fixed = work.fixed_by_past()
+        known = work.knowledge.at(simulator, now)
+        found.append((known.duration.tolist(), look.durations.tolist(), work.rule.name, fixed.policy, fixed.value))
+    assert found[0] == found[1]

@@ -47,7 +47,11 @@ class SiteKnowledge:
             trace.vc[:count],
             trace.gpu_type[:count],
         )
-        return joined(self._past, mine)
+        return joined(self.past_at(now), mine)
+
+    def past_at(self, now: int) -> KnownJobs:
+        """The jobs before the run as they are known now; some of them may still run."""
+        return self._past.at(now)
 
     def players(self, rows: I64) -> I64:
         """The row of the trace that plays each known job; -1: there is none that asks for the same."""

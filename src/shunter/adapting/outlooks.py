@@ -14,9 +14,8 @@ import numpy as np
 from shunter.adapting.knowledge import SiteKnowledge
 from shunter.generating.arrivals import LAST_HOUR, ArrivalRule
 from shunter.generating.durations import DurationPredictor
-from shunter.generating.known_jobs import HOUR, KnownJobs
+from shunter.generating.known_jobs import HOUR
 from shunter.sim.engine import Simulator
-from shunter.world import I64
 
 
 class OutlookSource(Protocol):
@@ -48,7 +47,7 @@ class ReplayedHour:
     def outlook(self, simulator: Simulator, now: int) -> Simulator:
         """The hour that the rule names, moved to now."""
         known = self.knowledge.at(simulator, now)
-        durations = self._durations(known, now)
+        durations = self.predictor.of_all(known, now)
         rows, submit = self.rule.replay(known, now, self.seed)
         players = self.knowledge.players(rows)
         played = players >= 0
@@ -57,9 +56,3 @@ class ReplayedHour:
         own = durations[self.knowledge.offset :]
         mine[: len(own)] = own
         return simulator.excerpt(players[played], submit[played], mine, durations[rows[played]])
-
-    def _durations(self, known: KnownJobs, now: int) -> I64:
-        """Run times of all known jobs: as they were, or as they are predicted."""
-        durations, open_rows = known.duration.copy(), np.flatnonzero(~known.finished)
-        durations[open_rows] = self.predictor.durations(known, open_rows, now)
-        return np.maximum(durations, 1)

@@ -25,7 +25,7 @@ from shunter.errors import RunError, did_you_mean
 from shunter.generating.arrivals import PLAIN_RULES, ArrivalRule, NearestHour, rule_named
 from shunter.generating.backtest import best_rule
 from shunter.generating.durations import DurationPredictor, duration_model
-from shunter.generating.known_jobs import MINUTE, recorded
+from shunter.generating.known_jobs import MINUTE
 from shunter.protocols import Memory
 from shunter.registry import policy as policy_of
 from shunter.report.bootstrap import Estimate, drawn_means, draws_of
@@ -199,8 +199,8 @@ class Adapting:
         """The generator: as named, or the one that did best on the days before the run."""
         if self.options.generator != AUTO:
             return rule_named(self.options.generator)
-        before, begin = recorded(self.knowledge.before), int(self._draw.trace.submit[0])
-        return best_rule(before, begin, CHOSEN_AMONG, self.options.seed)
+        begin = int(self._draw.trace.submit[0])
+        return best_rule(self.knowledge.past_at(begin), begin, CHOSEN_AMONG, self.options.seed)
 
     def source(self, name: str) -> OutlookSource:
         """What a scheduler searches on."""
@@ -262,9 +262,14 @@ class Adapting:
         return search_whole(simulator, memory, self.space, self.given, self.fixed_budget)
 
     def _past(self) -> Setup | None:
-        """The time before the run, as long as the run; None: too few jobs are known of it."""
-        trace, history = self._draw.trace, self.knowledge.before
-        begin = 2 * int(trace.submit[0]) - int(trace.submit[-1])
+        """The time before the run, as long as the run; None: too few jobs are known of it.
+
+        Jobs that had not ended when the run began have predicted run times.
+        """
+        trace, now = self._draw.trace, int(self._draw.trace.submit[0])
+        durations = DurationPredictor(seed=self.options.seed).of_all(self.knowledge.past_at(now), now)
+        history = dataclasses.replace(self.knowledge.before, duration=durations)
+        begin = 2 * now - int(trace.submit[-1])
         fit = ~unfit(history, self.setup.cluster, policy_of(self.given)) if len(history) else np.zeros(0, np.bool_)
         recent = history.submit >= begin
         if np.count_nonzero(fit & recent) < FEWEST_JOBS:

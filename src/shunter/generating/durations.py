@@ -192,6 +192,12 @@ class DurationPredictor:
             classes = np.argmax(chances, axis=1)
         return drawn_within(jobs, rows, np.minimum(classes, CLASSES - 1), draws)
 
+    def of_all(self, jobs: KnownJobs, now: int) -> I64:
+        """Run times (ms) of all known jobs: as they were, or as they are predicted."""
+        durations, open_rows = jobs.duration.copy(), np.flatnonzero(~jobs.finished)
+        durations[open_rows] = self.durations(jobs, open_rows, now)
+        return np.maximum(durations, 1)
+
     def _model(self, jobs: KnownJobs, now: int) -> DurationModel:
         if self._fitted is None or now - self._fitted[0] >= DAY:
             self._fitted = (now, fitted_model(self.name, jobs, now, self.seed))
