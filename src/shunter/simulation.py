@@ -32,7 +32,7 @@ from shunter.model import GPU, Trace
 from shunter.protocols import Memory, Policy
 from shunter.reasons import SCOPES
 from shunter.report import metrics
-from shunter.report.deadlines import alone_ms, deadlines
+from shunter.report.deadlines import alone_ms, deadlines, why_columns
 from shunter.report.energy import any_slept, energy
 from shunter.report.finish_fairness import finish_time_fairness
 from shunter.report.insights import Insights, insights
@@ -475,7 +475,8 @@ class Result:
             nodes.group_by("row").agg(pl.col("nodes").sort()), on="row", how="left", maintain_order="left"
         )
         ended, started = pl.col("state").is_in(["done", "failed"]), pl.col("nodes").is_not_null()
-        frame = frame.with_columns(pl.col("rho").fill_nan(None), **self.insights.columns(trace, table))
+        added = {} if self.alone is None else why_columns(trace, self.alone)
+        frame = frame.with_columns(pl.col("rho").fill_nan(None), **added, **self.insights.columns(trace, table))
         blanks = [pl.when(ended).then(pl.col(name)).alias(name) for name in ("end", "jct")]
         return frame.with_columns(pl.when(started).then(pl.col("start")).alias("start"), *blanks).drop("row")
 

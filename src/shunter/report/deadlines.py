@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.report.metrics import SIZES, spread
 from shunter.world import F64, I64
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def alone_ms(trace: Trace, jobs: I64, scaling: F64, cluster: Cluster) -> F64:
@@ -71,3 +74,11 @@ def _grouped(
     bins = np.searchsorted([GPU * top for _, top in sizes], milli_gpus)
     groups = {name: could & (bins == index) for index, (name, _) in enumerate(sizes)}
     return {name: _share(met, group) for name, group in groups.items() if group.any()}
+
+
+def why_columns(trace: Trace, alone: F64) -> dict[str, pl.Series]:
+    """For the table of jobs, in seconds: work on the GPUs asked for, as declared, and alone at its best."""
+    import polars as pl
+
+    declared = pl.Series(trace.declarations / 1000).replace(0.0, None)
+    return {"work": pl.Series(trace.duration / 1000), "declared": declared, "alone": pl.Series(alone / 1000)}

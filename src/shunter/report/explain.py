@@ -14,6 +14,7 @@ from shunter import world as w
 from shunter.errors import RunError, did_you_mean
 from shunter.model import EARLIEST_DATE_MS
 from shunter.report.calendar import LAST_DATE_MS, text_of
+from shunter.report.missed import why_missed
 from shunter.report.terminal.tables import duration
 from shunter.report.waiting import groups, rows_of
 from shunter.world import I64
@@ -312,7 +313,9 @@ def as_dicts(run: Run, job: int) -> dict[str, Any]:
         }
         for line in timeline(run, job)
     ]
-    return {"job_id": about["job_id"], "wait_s": queued_s(about), "timeline": lines}
+    missed = why_missed(about)
+    deadline = {"missed_deadline": missed} if missed else {}
+    return {"job_id": about["job_id"], "wait_s": queued_s(about), **deadline, "timeline": lines}
 
 
 def queued_s(about: Mapping[str, Any]) -> float:
@@ -321,7 +324,12 @@ def queued_s(about: Mapping[str, Any]) -> float:
 
 
 def headline(run: Run, job: int) -> str:
-    """One sentence about a job: how long it waited, how long it ran, and what cost most."""
+    """A job in short: how long it waited, how long it ran, what cost most, and why it missed its deadline."""
+    missed = why_missed(run.jobs.row(job, named=True))
+    return " ".join([_waited_and_ran(run, job), *([missed] if missed else [])])
+
+
+def _waited_and_ran(run: Run, job: int) -> str:
     about = run.jobs.row(job, named=True)
     spent: dict[str, int] = {}
     for piece in pieces(run, job):
