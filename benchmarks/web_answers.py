@@ -1,6 +1,7 @@
-"""How long the page takes for a what-if, from the request to the last byte: ``python -m benchmarks.web_answers``.
+"""How long the page takes for its first page and for a what-if: ``python -m benchmarks.web_answers``.
 
 The page is served in this process and asked over the loopback address. The first answers compile and are not counted.
+Seconds are from the request to the last byte, or to the first. CPU seconds are those of the process, client included.
 """
 
 from __future__ import annotations
@@ -24,6 +25,22 @@ from shunter.web.settings import WebSettings
 
 TOKEN = "benchmark-" * 4
 POLICIES = ("fifo", "saf", "las")
+
+
+def first_page(port: int) -> tuple[float, float, float]:
+    """The list of runs: seconds until the first byte, until all is there, and of CPU."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    begun, worked = time.perf_counter(), time.process_time()
+    client.request("GET", "/runs", headers={"Authorization": f"Bearer {TOKEN}"})
+    answer = client.getresponse()
+    answer.read(1)
+    first = time.perf_counter() - begun
+    answer.read()
+    found = first, time.perf_counter() - begun, time.process_time() - worked
+    client.close()
+    if answer.status != 200:
+        raise RuntimeError(f"/runs: {answer.status}")
+    return found
 
 
 def asked(port: int, method: str, path: str, fields: dict[str, str] | None = None) -> tuple[float, str]:
@@ -71,10 +88,15 @@ def measured(jobs: int, turns: int) -> dict[str, float]:
         while not server.started:
             time.sleep(0.02)
         what_if(number, jobs, len(POLICIES), 0)
-        found = {"first_page": statistics.median(asked(number, "GET", "/what-if")[0] for _ in range(turns))}
+        columns = zip(*(first_page(number) for _ in range(turns)), strict=True)
+        names = ("first_page_first_byte", "first_page", "first_page_cpu")
+        found = {name: statistics.median(column) for name, column in zip(names, columns, strict=True)}
+        found["what_if_form"] = statistics.median(asked(number, "GET", "/what-if")[0] for _ in range(turns))
         for policies in (1, 2, 3):
+            worked = time.process_time()
             times = [what_if(number, jobs, policies, seed) for seed in range(1, turns + 1)]
             found[f"what_if_{policies}"] = statistics.median(times)
+            found[f"what_if_{policies}_cpu"] = (time.process_time() - worked) / turns
         server.should_exit = True
         thread.join()
         port.close()

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -48,17 +49,34 @@ class Browser:
         return self.post("/cluster/operator/do", action=action, confirmed=action, **about)
 
 
-def test_a_controller_is_started_paused_resumed_and_released_from_the_page(lab, tmp_path):
-    jobs = fill(lab, 50, 10)
-    command = [sys.executable, "-m", "shunter", "web", str(tmp_path), "--port", "0", "--json", "--slurm"]
-    command += ["--journal", str(tmp_path / "j.db"), "--token-file", str(tmp_path / "t")]
-    command += ["--operator-token-file", str(tmp_path / "o")]
+@contextmanager
+def served(lab, folder):
+    """``shunter web`` of a real cluster, with its address."""
+    command = [sys.executable, "-m", "shunter", "web", str(folder), "--port", "0", "--json", "--slurm"]
+    command += ["--journal", str(folder / "j.db"), "--token-file", str(folder / "t")]
+    command += ["--operator-token-file", str(folder / "o")]
     environment = os.environ | {"SLURM_CONF": str(lab.conf)}
-    controller = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
         try:
-            about = json.loads("".join(running.stdout.readline() for _ in range(6)))
-            page = Browser(about["url"], (tmp_path / "t").read_text().strip())
+            yield json.loads("".join(running.stdout.readline() for _ in range(6)))["url"]
+        finally:
+            running.send_signal(signal.SIGINT)
+            running.wait(120)
+
+
+def end(controller: int) -> None:
+    """It goes on without the page until it is ended."""
+    if controller:
+        assert alive(controller)
+        os.kill(controller, signal.SIGTERM)
+        assert wait(lambda: not alive(controller), 60)
+
+
+def test_a_controller_is_started_paused_resumed_and_released_from_the_page(lab, tmp_path):
+    jobs, controller = fill(lab, 50, 10), 0
+    try:
+        with served(lab, tmp_path) as address:
+            page = Browser(address, (tmp_path / "t").read_text().strip())
             page.post("/cluster/operator/enter", token=(tmp_path / "o").read_text().strip())
             assert re.search(rf"scontrol update \S*{jobs[1]} nice=-", page.do("dry-run"), re.IGNORECASE)
             assert set(nices(lab).values()) == {0}
@@ -71,10 +89,37 @@ def test_a_controller_is_started_paused_resumed_and_released_from_the_page(lab, 
             assert wait(lambda: nices(lab)[jobs[1]] < 0, 60)
             assert "1 change undone" in page.do("release")
             assert set(nices(lab).values()) == {0}
-        finally:
-            running.send_signal(signal.SIGINT)
-            running.wait(120)
-            if controller:
-                assert alive(controller)  # it goes on without the page
-                os.kill(controller, signal.SIGTERM)
-                assert wait(lambda: not alive(controller), 60)
+    finally:
+        end(controller)
+
+
+def test_an_operator_acts_and_releases_by_clicks(lab, tmp_path, browser):
+    jobs, controller = fill(lab, 50, 10), 0
+    context = browser.new_context()
+    context.set_default_timeout(180_000)
+    try:
+        with served(lab, tmp_path) as address:
+            page = context.new_page()
+            page.goto(f"{address}/enter#token={(tmp_path / 't').read_text().strip()}")
+            page.wait_for_url("**/runs")
+            page.get_by_role("link", name="Cluster").click()
+            page.get_by_text("For operators").click()
+            page.get_by_label("Operators' token").fill((tmp_path / "o").read_text().strip())
+            page.get_by_role("button", name="Enter").click()
+            page.locator("#operator-form [name=policy]").fill("sjf:estimate=limit")
+            page.get_by_label("Seconds between rounds").fill("1")
+            page.get_by_role("button", name="Act", exact=True).click()
+            assert "--mode act" in page.locator(".confirm code").inner_text()
+            assert set(nices(lab).values()) == {0}  # nothing before it is confirmed
+            page.get_by_role("button", name="Confirm act").click()
+            page.wait_for_selector(".done-operation >> text=A controller was started")
+            controller = int(re.search(r"process (\d+)", page.locator(".done-operation").inner_text())[1])
+            assert wait(lambda: nices(lab)[jobs[1]] < 0, 180)
+            page.get_by_role("button", name="Release", exact=True).click()
+            page.get_by_role("button", name="Confirm release").click()
+            page.wait_for_selector(".done-operation >> text=1 change undone")
+            assert set(nices(lab).values()) == {0}
+            page.wait_for_selector("#controller >> text=the policy puts it at place 1")
+    finally:
+        context.close()
+        end(controller)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import shunter
 from shunter.cli.main import app
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
+
+from shunter.web.comparing import FIRST_REPEATS
 
 CHANGING = {"elapsed_s", "jobs_per_s"}  # numbers that a machine's load changes
 
@@ -61,13 +64,25 @@ def test_runs_and_reasons_are_those_of_the_folder(served):
     assert served.get("/api/explain", run="sjf", job="7").json == printed("explain", served.folder / "sjf", "7")
 
 
-def test_a_report_says_that_it_shows_the_first_repeats(serve, tmp_path):
-    shunter.compare(TRACE, "4x4", ["fifo", "las"], out=tmp_path / "twice", workers=1, repeat=2)
-    shunter.compare(TRACE, "4x4", ["fifo", "las"], out=tmp_path / "once", workers=1)
-    page = serve(tmp_path)
-    said = "This is the first repeat of each policy alone."
-    assert said in page.get("/runs/report?run=twice").text
-    assert said not in page.get("/runs/report?run=once").text
+def test_the_report_of_a_comparison_is_that_of_the_command_line_with_all_repeats(serve, tmp_path):
+    made = shunter.compare(TRACE, "4x4", ["fifo", "las"], out=tmp_path / "twice", workers=1, repeat=2, decisions=True)
+    shunter.simulate(TRACE, "4x4", "sjf").save(tmp_path / "sjf")
+    page, written = serve(tmp_path), made.report(tmp_path / "page.html").read_text()
+    shown = page.get("/runs/report?run=twice").text
+    for table in ("Repeats: mean JCT", "Times: completion", "Everything else"):
+        (there,) = re.findall(rf"<caption>{table}.*?</table>", written, re.DOTALL)
+        assert there in shown
+    assert FIRST_REPEATS not in shown
+    beside = page.get("/runs/report?run=twice&run=sjf").text
+    assert FIRST_REPEATS in beside
+    assert "Repeats: mean JCT" not in beside
+    later = page.get("/runs/report?run=twice/1-fifo-repeat1&run=twice/2-las-repeat1")
+    assert later.status == 200
+    assert FIRST_REPEATS not in later.text
+    (tmp_path / "twice" / "comparison.json").write_text('{"policies": [{}]}')
+    damaged = page.get("/runs/report?run=twice")
+    assert damaged.status == 422
+    assert "comparison.json is damaged" in damaged.text
 
 
 def test_policies_are_those_of_the_command_line(served):

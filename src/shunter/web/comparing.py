@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from shunter import run_folder
+from shunter import experiment, run_folder
 from shunter.comparison import of_runs
 from shunter.errors import RunError
 from shunter.report.html.page import Contents
 from shunter.report.html.report import contents
 from shunter.run_folder import Run
+from shunter.safe_files import text_of
 from shunter.sweeps import page as sweep_page
 from shunter.sweeps.store import Store
-from shunter.web.folder import RunsFolder
+from shunter.web.folder import COMPARISON_MARK, RUN_MARK, RunsFolder
 
 MOST_RUNS = 12  # in one report
+FIRST_REPEATS = "This is the first repeat of each policy alone; tick a comparison alone for all of its repeats."
 
 
 def report_of(folder: RunsFolder, names: Sequence[str]) -> Contents:
@@ -31,51 +34,76 @@ def report_of(folder: RunsFolder, names: Sequence[str]) -> Contents:
         if len(paths) > 1:
             raise RunError("a sweep has a report of its own; tick it alone")
         return sweep_page.contents(Store.existing(paths[0]).read(), store=paths[0].name)
-    return _report(named_apart(folder, [run for path in paths for run in _runs(folder, path)]))
+    if len(paths) == 1 and kinds == {"comparison"}:
+        return _of_comparison(folder, paths[0])
+    inside = {path: _folders(folder, path) for path in paths}
+    shown = [each for path, some in inside.items() for each in (some if some == [path] else _first_repeats(some))]
+    return _of_folders(folder, shown, all_of_them=len(shown) == sum(map(len, inside.values())))
 
 
 def so_far(folder: RunsFolder, name: str) -> Contents:
     """The report of those runs of a comparison under way that have ended."""
-    paths = [path for path in folder.unfinished(name) if not _is_later_repeat(path)]
+    paths = folder.unfinished(name)
     if not paths:
         raise RunError("no run of it has ended yet, or all have; load the list again")
-    return _report(named_apart(folder, [(path.name, run_folder.load(path)) for path in paths]))
+    first = _first_repeats(paths)
+    return _of_folders(folder, first, all_of_them=len(first) == len(paths))
 
 
-def _report(runs: Sequence[tuple[str, Run]]) -> Contents:
-    if len(runs) > MOST_RUNS:
-        raise RunError(f"a report shows up to {MOST_RUNS} runs, got {len(runs)}; tick fewer")
+def _of_comparison(folder: RunsFolder, path: Path) -> Contents:
+    """The report of ``shunter compare --report``; if runs were deleted from it, that of those that are left."""
+    paths = _folders(folder, path)
+    first = _first_repeats(paths)
+    runs = [run_folder.load(each) for each in _few(first)]
+    try:
+        kept = json.loads(text_of(path / COMPARISON_MARK, RunError))
+        rows, about = kept["policies"], kept["intervals"]["about"]
+        if [run.summary["policy"] for run in runs] == [row["policy"] for row in rows]:
+            return contents(runs, rows, about=str(about))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(f"{folder.name(path)}: {COMPARISON_MARK} is damaged ({error}); run it again") from None
+    return _of_folders(folder, first, all_of_them=len(first) == len(paths))
+
+
+def _of_folders(folder: RunsFolder, paths: Sequence[Path], all_of_them: bool) -> Contents:
+    """The report of these runs; it says if they are not all that were ticked."""
+    runs = named_apart(folder, [(folder.name(path), run_folder.load(path)) for path in _few(paths)])
     if len(runs) == 1:
-        return contents([runs[0][1]])
-    compared = of_runs([run for _, run in runs])
-    return contents(compared.runs, compared.policies, about=compared.about_intervals)
+        found = contents([runs[0][1]])
+    else:
+        compared = of_runs([run for _, run in runs])
+        found = contents(compared.runs, compared.policies, about=compared.about_intervals)
+    return found if all_of_them else dataclasses.replace(found, lead=f"{found.lead} {FIRST_REPEATS}")
 
 
-def _runs(folder: RunsFolder, path: Path) -> list[tuple[str, Run]]:
-    """A run, or all of a comparison, with their names; of repeats the first."""
-    return [(folder.name(each), run_folder.load(each)) for each in _folders(folder, path)]
+def _few(paths: Sequence[Path]) -> Sequence[Path]:
+    if not paths:
+        raise RunError("the first repeats are not there; tick single runs")
+    if len(paths) > MOST_RUNS:
+        raise RunError(f"a report shows up to {MOST_RUNS} runs, got {len(paths)}; tick fewer")
+    return paths
+
+
+def _first_repeats(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if not experiment.read(path / RUN_MARK).repeat]
 
 
 def _folders(folder: RunsFolder, path: Path) -> list[Path]:
+    """A run, or all of a comparison, in the order of their numbers."""
     if folder.kind(path) == "run":
         return [path]
-    found = sorted(each.parent for each in path.glob("*/experiment.toml") if folder.kind(each.parent) == "run")
-    return [each for each in found if not _is_later_repeat(each)]
+    found = [each.parent for each in path.glob(f"*/{RUN_MARK}") if folder.kind(each.parent) == "run"]
+    return sorted(found, key=lambda each: (_number(each.name), each.name))
+
+
+def _number(name: str) -> int:
+    first = name.partition("-")[0]
+    return int(first) if first.isdecimal() and len(first) < 10 else 0
 
 
 def single_runs(folder: RunsFolder, names: Sequence[str]) -> list[str]:
-    """The names of the runs that a report shows, each of which can be stepped through."""
+    """The names of the runs that a report is about, each of which can be stepped through."""
     return [folder.name(each) for name in dict.fromkeys(names) for each in _folders(folder, folder.path(name))]
-
-
-def _is_later_repeat(path: Path) -> bool:
-    return "-repeat" in path.name and not path.name.endswith("-repeat0")
-
-
-def leaves_repeats_out(folder: RunsFolder, names: Sequence[str]) -> bool:
-    """Whether a comparison among these has repeats that its report does not show."""
-    inside = (each.parent for name in names for each in folder.path(name).glob("*/experiment.toml"))
-    return any(_is_later_repeat(path) for path in inside)
 
 
 def named_apart(folder: RunsFolder, runs: Sequence[tuple[str, Run]]) -> list[tuple[str, Run]]:

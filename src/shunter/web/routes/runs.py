@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from shunter.errors import RunError
 from shunter.under_way import UnderWay
 from shunter.web import comparing
-from shunter.web.comparing import leaves_repeats_out, report_of, single_runs
+from shunter.web.comparing import report_of, single_runs
 from shunter.web.forms import Sent, asked, sent
 from shunter.web.listing import RunFilter
 from shunter.web.state import SharedState, state_of
@@ -72,7 +72,7 @@ def so_far(state: WithState, form: WithQuestion) -> Response:
     found = comparing.so_far(state.folder, name)
     shown = {"found": found, "links": html([found.links()]), "body": html([found.body()]), "steps": []}
     title = f"{name}, so far"
-    return answer("report.html", state.page("runs", title, first_repeats=False, unfinished=True, **shown))
+    return answer("report.html", state.page("runs", title, unfinished=True, **shown))
 
 
 @router.get("/runs/report")
@@ -82,7 +82,6 @@ def report(state: WithState, form: WithQuestion) -> Response:
     found = report_of(state.folder, names)
     steps = single_runs(state.folder, names)
     shown = {"found": found, "links": html([found.links()]), "body": html([found.body()]), "steps": steps}
-    shown["first_repeats"] = leaves_repeats_out(state.folder, names)
     return answer("report.html", state.page("runs", found.title, unfinished=False, **shown))
 
 
