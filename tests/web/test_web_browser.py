@@ -148,6 +148,9 @@ def test_names_in_docstrings_are_shown_as_code(served, opened):
     page = opened(served, "/learn/express")
     assert page.locator(".lead code").first.inner_text() == "gittins"
     assert "``" not in page.locator("main").inner_text()
+    page.goto(f"{served.url}/api/docs")
+    assert page.locator(".lead code").inner_text() == "--json"
+    assert "`" not in page.locator("main").inner_text()
 
 
 def test_a_stretch_of_a_run_is_stepped_through(served, opened):

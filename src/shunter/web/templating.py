@@ -26,8 +26,8 @@ def _harmless(value: Any) -> Any:
 
 
 def _prose(text: str) -> Markup:
-    """A docstring: names in double backquotes are code."""
-    return Markup(re.sub(r"``(.+?)``", r"<code>\1</code>", text_of(text)))
+    """A docstring: names in backquotes, two or one, are code."""
+    return Markup(re.sub(r"(``?)([^`]+)\1", r"<code>\2</code>", text_of(text)))
 
 
 @cache
