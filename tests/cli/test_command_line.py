@@ -365,6 +365,11 @@ def test_policies_shows_no_markup_of_docstrings():
     assert "`" not in text
 
 
+def test_policies_leaves_the_lines_of_a_paragraph_to_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "What is not needed now goes to running jobs" in ok("policies", "elastic")
+
+
 @pytest.mark.parametrize(
     ("options", "said"), [([], True), (["--checkpointable", "all"], False), (["--checkpointable", "none"], False)]
 )

@@ -54,10 +54,11 @@ def _all(found: list[dict[str, Any]]) -> RenderableType:
 
 
 def _plain(docstring: str) -> Text:
-    """A docstring as text for a terminal, where names are quoted."""
+    """A docstring as text for a terminal: names are quoted, and the terminal breaks the lines of a paragraph."""
     from rich.text import Text
 
-    return Text(re.sub(r"``(.+?)``", r"'\1'", docstring, flags=re.DOTALL))
+    paragraphs = re.sub(r"(?<!\n)\n(?![\s*-])", " ", docstring)
+    return Text(re.sub(r"``(.+?)``", r"'\1'", paragraphs, flags=re.DOTALL))
 
 
 def _written(value: Any) -> str:
