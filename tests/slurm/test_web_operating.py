@@ -93,7 +93,13 @@ def test_a_controller_is_started_paused_resumed_and_released_from_the_page(lab, 
         end(controller)
 
 
-def test_an_operator_acts_and_releases_by_clicks(lab, tmp_path, browser):
+def confirm(page, action: str) -> None:
+    """Click on an action, and confirm it."""
+    page.get_by_role("button", name=action, exact=True).click()
+    page.get_by_role("button", name=f"Confirm {action.lower()}").click()
+
+
+def test_an_operator_does_everything_by_clicks(lab, tmp_path, browser):
     jobs, controller = fill(lab, 50, 10), 0
     context = browser.new_context()
     context.set_default_timeout(180_000)
@@ -108,6 +114,10 @@ def test_an_operator_acts_and_releases_by_clicks(lab, tmp_path, browser):
             page.get_by_role("button", name="Enter").click()
             page.locator("#operator-form [name=policy]").fill("sjf:estimate=limit")
             page.get_by_label("Seconds between rounds").fill("1")
+            for look in ("Watch", "Dry-run"):
+                confirm(page, look)
+                page.wait_for_selector(f".done-operation >> text={look}")
+            assert f"{jobs[1]} nice=-" in page.locator(".done-operation").inner_text().lower()
             page.get_by_role("button", name="Act", exact=True).click()
             assert "--mode act" in page.locator(".confirm code").inner_text()
             assert set(nices(lab).values()) == {0}  # nothing before it is confirmed
@@ -115,8 +125,12 @@ def test_an_operator_acts_and_releases_by_clicks(lab, tmp_path, browser):
             page.wait_for_selector(".done-operation >> text=A controller was started")
             controller = int(re.search(r"process (\d+)", page.locator(".done-operation").inner_text())[1])
             assert wait(lambda: nices(lab)[jobs[1]] < 0, 180)
-            page.get_by_role("button", name="Release", exact=True).click()
-            page.get_by_role("button", name="Confirm release").click()
+            confirm(page, "Pause")
+            assert wait(lambda: set(nices(lab).values()) == {0}, 60)
+            confirm(page, "Act")
+            page.wait_for_selector(".done-operation >> text=may change jobs again")
+            assert wait(lambda: nices(lab)[jobs[1]] < 0, 60)
+            confirm(page, "Release")
             page.wait_for_selector(".done-operation >> text=1 change undone")
             assert set(nices(lab).values()) == {0}
             page.wait_for_selector("#controller >> text=the policy puts it at place 1")
