@@ -69,8 +69,24 @@ def by_policy(texts: Iterable[str]) -> list[Any]:
     return [pytest.param(text, marks=pytest.mark.xdist_group(text)) for text in texts]
 
 
+def taking_over() -> list[str]:
+    """Each order in one of its modes, the modes in turn."""
+    of_order = [[text for text in combinations() if text.startswith(f"{name}:")] for name in ORDERS]
+    return [texts[row % len(texts)] for row, texts in enumerate(of_order)]
+
+
 class TestBuiltIn(PolicyConformance):
-    @pytest.fixture(params=by_policy([*combinations(), *PERIODS, *LEASING]))
+    @pytest.fixture(params=by_policy([*taking_over(), *PERIODS, *LEASING]))
+    def policy(self, request):
+        return request.param
+
+
+class TestOtherModes(PolicyConformance):
+    """The orders in their other modes. They share one memory, so that it takes over is tested in one mode each."""
+
+    test_memory_takes_over = None
+
+    @pytest.fixture(params=by_policy(sorted({*combinations()} - {*taking_over()})))
     def policy(self, request):
         return request.param
 
