@@ -21,7 +21,7 @@ from shunter.setup import read_trace
 from shunter.sim.engine import Simulator
 
 HOUR = 3_600_000
-POLICIES = ("fifo", "sjf:estimate=oracle", "las", "tiresias", "themis", "dally")
+POLICIES = ("fifo", "sjf:estimate=oracle", "las", "tiresias", "themis", "dally", "lucid")
 REPEATS = 3
 
 

@@ -20,7 +20,8 @@ from shunter.tuning.sampling import SettingSearch, sampled, search_named
 from shunter.tuning.spaces import PolicySpace
 
 HORIZON = 24 * HOUR  # to which an outlook is simulated at most
-DECISIONS_PER_JOB, DECISIONS_AT_LEAST = 100, 20_000  # after which an evaluation is abandoned
+DECISIONS_PER_JOB = 100  # after which an evaluation is abandoned, and ...
+DECISIONS_AHEAD, DECISIONS_WHOLE = 5_000, 20_000  # ... as many more in a look ahead, and on a whole trace
 ROUND = 200  # evaluations of one search for fixed settings; the next one begins with its best ...
 ENOUGH = 0.001  # ... unless it improved by less than this part
 
@@ -64,7 +65,7 @@ def search_on(
     """
     begun = time.perf_counter()
     middle: dict[str, list[float]] = {}
-    horizon, limit = now + HORIZON, DECISIONS_PER_JOB * len(outlook.trace) + DECISIONS_AT_LEAST
+    horizon, limit = now + HORIZON, DECISIONS_PER_JOB * len(outlook.trace) + DECISIONS_AHEAD
 
     def value(text: str) -> float:
         policy, twin = registry.policy(text), outlook.fork()
@@ -84,7 +85,7 @@ def search_on(
 
 def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, given: str, most: int) -> FoundSettings:
     """The best settings for a whole trace, from its first event on; in rounds, until one brings no more."""
-    begun, limit = time.perf_counter(), DECISIONS_PER_JOB * len(simulator.trace) + DECISIONS_AT_LEAST
+    begun, limit = time.perf_counter(), DECISIONS_PER_JOB * len(simulator.trace) + DECISIONS_WHOLE
 
     def value(text: str) -> float:
         policy, twin = registry.policy(text), simulator.fork()
