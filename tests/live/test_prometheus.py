@@ -129,6 +129,7 @@ def test_every_query_of_the_dashboard_is_answered(expression, ask, cluster):
 
     assert wait(answered, 180), ask(query)
     labels = {"partition": PARTITIONS, "lever": set(LEVERS), "kind": set(REFUSALS), "command": COMMANDS}
+    labels |= {"policy": {""}, "result": {"made", "refused"}}
     for series in ask(query):
         for label, value in series["metric"].items():
             assert value in labels[label]

@@ -189,7 +189,9 @@ def test_ten_thousand_jobs_of_as_many_users_make_no_more_series_than_a_hundred_p
     assert OTHER in names
     assert len(found) < (MOST_PARTITIONS + 1) * (len(WAIT_BOUNDS) + 5) + 60
     assert "user" not in text
-    assert {label for _, labels in found for label, _ in labels} <= {"partition", "lever", "kind", "command", "le"}
+    assert {label for _, labels in found for label, _ in labels} <= {
+        "partition", "lever", "kind", "command", "le", "policy", "result",
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------- the server

@@ -216,11 +216,21 @@ def _report(mode: str, manager: ResourceManager) -> Callable[[RoundResult], None
             note(f"the poll was {result.stale_s:.0f} s old, so nothing was changed; the next round polls again", "late")
         if result.silence and not result.failed:
             note(f"{result.silence}; the next round polls again", "unsure", "yellow")
+        _report_switch(result)
         if result.paused and result.paused != paused:  # once
             note(f"{result.paused}. It only watches now", "HANDED BACK", "bold red")
         paused = result.paused
 
     return report
+
+
+def _report_switch(result: RoundResult) -> None:
+    """Reports a change of the policy, or why it stays."""
+    if (switch := result.switch) is None:
+        return
+    because = switch.why + (f" ({switch.evidence})" if switch.evidence else "")
+    said = f"stays {switch.before}: {switch.refused}; wanted: {switch.policy}" if switch.refused else ""
+    note(said or f"{switch.before} -> {switch.policy}: {because}", "policy", "bold yellow")
 
 
 def _json_report(manager: ResourceManager) -> Callable[[RoundResult], None]:

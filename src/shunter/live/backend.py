@@ -316,6 +316,12 @@ class LiveBackend:
                 found.append(job)
         return found
 
+    @property
+    def current(self) -> Round:
+        """The round that the last look has begun."""
+        assert self._round is not None
+        return self._round
+
     # -- what comes of a view
 
     def wanted(self) -> Round:

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shunter.live.backend import Levers, Round
 from shunter.live.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, UNMARKED, Journal
@@ -25,6 +25,9 @@ from shunter.live.reconciling import Force, Reconciler
 from shunter.live.replica import number_of
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.stops import HOUR_S, StopLimits
+
+if TYPE_CHECKING:
+    from shunter.live.switching import PolicySwitch
 
 KEPT_DAYS = 90.0  # in the journal, of jobs that are gone
 DAY_S = 86_400.0
@@ -68,6 +71,8 @@ class RoundResult:
     stale_s: float = 0.0  # how old the look was when nothing was done because it was too old
     paused: str = ""  # why nothing is changed at present
     unread: dict[str, str] = field(default_factory=dict)  # jobs and nodes that can't be read, just noticed, and why
+    policy: str = ""  # in force in this round
+    switch: PolicySwitch | None = None  # to that policy, or one that was refused
     ratio: float | None = None  # realised mean wait over the shadow's, where the guard has compared them
 
 
@@ -87,6 +92,7 @@ class Controller:
         self.manager, self.journal, self.mode, self.levers = manager, journal, mode, levers
         self.bounds, self.interval_s = bounds or ChangeLimits(), interval_s
         self.paused = ""  # why it only watches for now; "": it doesn't
+        self.doubt = ""  # why the policy may not be switched: the guard's last comparison; "": it may
         self.unsure = ""  # why nothing at all is changed in this round; "": it may be
         self.outdated = False  # whether jobs were given back since the look of this round: it shows what is no more
         self._refused: dict[str, tuple[int, float]] = {}  # jobs that were not changed: how often, until when

@@ -264,6 +264,7 @@ class Guard:
         """A round is over: note it, and compare now and then."""
         snapshot = result.round.snapshot
         if self.controller.paused:
+            self.controller.doubt = ""
             self.window, self.worse = None, 0  # when the jobs are taken again, the comparison begins again too
             return
         if self.window is None or self.window.full(snapshot):
@@ -292,6 +293,7 @@ class Guard:
             with suppress(JournalError):  # a full disk must not keep the guard from handing jobs back
                 self.controller.journal.note_waits(found.entry(time.time()))
             self.worse = self.worse + 1 if found.worse(self.tolerance) else 0
+            self.controller.doubt = f"{found} of {text(self.base)}" if self.worse else ""
 
     def _hand_back(self, snapshot: Snapshot) -> None:
         words = f"{self.verdict} of {text(self.base)}, {self.worse} times in a row"

@@ -26,7 +26,7 @@ LANDING_S = 5.0  # once the manager answers, a command that was under way is don
 UNMARKED = "unmarked"  # the note of an act that left no mark on its job
 BEGIN, END = "begin", "end"  # events: of a controller
 GUARD, STOP, RESUME = "guard", "stop", "resume"  # events: what handed the jobs back, and that they were taken again
-VERSION = 3
+VERSION = 4
 IDENTITY = "create table if not exists identity (only integer primary key check (only = 1), id text not null)"
 SCHEMA = f"""
 create table if not exists acts (
@@ -43,6 +43,10 @@ create table if not exists place (only integer primary key check (only = 1), hos
 create table if not exists waits (
     at real not null, jobs integer not null, real_s real not null, shadow_s real not null,
     real_p90_s real not null, shadow_p90_s real not null
+);
+create table if not exists switches (
+    id integer primary key, event integer not null, at real not null, before text not null, policy text not null,
+    why text not null, evidence text not null, state text not null
 );
 insert or ignore into identity values (1, lower(hex(randomblob(4))));
 """
@@ -108,7 +112,7 @@ class Journal:
             old, reads = self._version() != VERSION, self._file.execute("pragma query_only").fetchone()[0]
             if old and not reads:  # else one that a hung controller has locked could not be opened
                 self._file.executescript(f"begin immediate; {SCHEMA} pragma user_version = {VERSION}; commit;")
-            self.id = self._identity() if self._has("identity") else ""
+            self.id = self._identity() if self.has("identity") else ""
         except sqlite3.Error as error:
             self.close()
             raise opening_failed(path, error) from None
@@ -143,7 +147,7 @@ class Journal:
             )
         return found
 
-    def _has(self, table: str) -> bool:
+    def has(self, table: str) -> bool:
         """Whether there is such a table; a file of an older release that is only read may lack some."""
         return bool(self._file.execute("select 1 from sqlite_master where name = ?", (table,)).fetchone())
 
@@ -159,18 +163,18 @@ class Journal:
 
     def check(self) -> None:
         """Refuse a damaged one before anything depends on it."""
-        found = self._rows("pragma quick_check(1)")[0][0]
+        found = self.rows("pragma quick_check(1)")[0][0]
         if found != "ok":
             raise damaged(self.path, found)
 
     def move_in(self) -> None:
         """Make this file the journal, wherever it was before."""
-        with self._writing() as file:
+        with self.writing() as file:
             file.execute("insert or replace into place values (1, ?, ?)", self._place())
 
     def check_copied(self) -> None:
         """Refuse a copy of a journal: by their id two controllers with copies would take each other for themselves."""
-        found = self._rows("select host, inode from place")
+        found = self.rows("select host, inode from place")
         if not found:
             self.move_in()
         elif found[0] != self._place():
@@ -188,7 +192,7 @@ class Journal:
 
     def confirm(self) -> None:
         """Refuse to go on with a file that is no longer the one that was opened, or has another journal in it."""
-        if self._rows("select id from identity") != [(self.id,)]:
+        if self.rows("select id from identity") != [(self.id,)]:
             raise self._replaced()
 
     def _replaced(self) -> ReplacedError:
@@ -198,7 +202,8 @@ class Journal:
         )
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it is written, or nothing."""
         try:
             self._file.execute("begin immediate")
             self.confirm()
@@ -213,7 +218,7 @@ class Journal:
                 with suppress(sqlite3.Error):
                     self._file.execute("rollback")
 
-    def _rows(self, question: str, values: Iterable[object] = (), kinds: tuple[type, ...] = ()) -> list[Any]:
+    def rows(self, question: str, values: Iterable[object] = (), kinds: tuple[type, ...] = ()) -> list[Any]:
         """The answer; with ``kinds`` each value has its type, which SQLite does not see to: others may have written."""
         if not self.in_place():  # SQLite would mix the two
             raise self._replaced()
@@ -233,7 +238,7 @@ class Journal:
     def intend(self, number: int, orders: Iterable[Order]) -> list[Act]:
         """Write down what is going to be done."""
         now, found, orders = time.time(), [], list(orders)
-        with self._writing() as file:
+        with self.writing() as file:
             if orders and (why := self.handed_back()):  # in the same transaction: no hand-back in between
                 raise HandedBackError(f"nothing is changed: {why}")
             for order in orders:
@@ -255,7 +260,7 @@ class Journal:
 
     def adopt(self, orders: Iterable[Order], note: str = "") -> None:
         """Write down what turns out to be done although the journal does not say so."""
-        with self._writing() as file:
+        with self.writing() as file:
             for order in orders:
                 named = (order.handle, order.lever)
                 file.execute(
@@ -270,7 +275,7 @@ class Journal:
     def settle(self, act: Act, state: str, note: str = "") -> None:
         """Record its result; the act that it replaces is no longer in force."""
         order = act.order
-        with self._writing() as file:
+        with self.writing() as file:
             if state == DONE:
                 file.execute(
                     "update acts set state = ? where handle = ? and lever = ? and state = ? and id < ?",
@@ -283,7 +288,7 @@ class Journal:
     def acts(self, *states: str) -> list[Act]:
         """The acts in these states, oldest first; all of them if none is named."""
         which = f" where state in ({','.join('?' * len(states))})" if states else ""
-        rows = self._rows(
+        rows = self.rows(
             f"select id, at, round, handle, lever, value, before, why, state, note from acts{which} order by id",
             states,
             (int, float, int, *(str,) * 7),
@@ -297,7 +302,7 @@ class Journal:
     def stops_since(self, at: float) -> int:
         """How many jobs were stopped since then, or may have been: intents count, too."""
         over = (FAILED, ABANDONED)
-        rows = self._rows(
+        rows = self.rows(
             "select count(*) from acts where lever = 'requeue' and at >= ? and state not in (?, ?)", (at, *over)
         )
         return int(rows[0][0])
@@ -309,7 +314,7 @@ class Journal:
         needed.  So is what a guard said last: it outlives a restart.
         """
         before = time.time() - days * 86_400
-        with self._writing() as file:
+        with self.writing() as file:
             file.execute("create temp table if not exists here (handle text primary key)")
             file.execute("delete from here")
             file.executemany("insert or ignore into here values (?)", ((handle,) for handle in present))
@@ -320,7 +325,9 @@ class Journal:
                 for where in (
                     f"acts where at < ? and handle not in ({alive})",
                     "hands_off where at < ? and handle not in (select handle from here)",
-                    f"events where at < ? and id is not ({last})",
+                    # ids must go on growing: they say what came after what
+                    f"events where at < ? and id is not ({last}) and id is not (select max(id) from events)",
+                    "switches where at < ? and id is not (select max(id) from switches)",
                     "waits where at < ?",
                 )
             )
@@ -329,7 +336,7 @@ class Journal:
 
     def leave_alone(self, handle: str, why: str) -> None:
         """Never touch a job again."""
-        with self._writing() as file:
+        with self.writing() as file:
             file.execute("insert or ignore into hands_off values (?, ?, ?)", (handle, time.time(), why))
 
     def left_alone(self) -> dict[str, str]:
@@ -338,7 +345,7 @@ class Journal:
 
     def hands_off(self) -> list[tuple[str, float, str]]:
         """The same with the time since when, oldest first."""
-        return self._rows("select handle, at, why from hands_off order by at", kinds=(str, float, str))
+        return self.rows("select handle, at, why from hands_off order by at", kinds=(str, float, str))
 
     def handed_back(self) -> str:
         """Why the jobs are the manager's again, as the guard or an operator said; "": they are not."""
@@ -349,41 +356,41 @@ class Journal:
 
     def note_waits(self, entry: WaitsEntry) -> None:
         """Note a comparison of waits."""
-        with self._writing() as file:
+        with self.writing() as file:
             file.execute("insert into waits values (?, ?, ?, ?, ?, ?)", astuple(entry))
 
     def waits(self, since: float = 0.0) -> list[WaitsEntry]:
         """The comparisons since then, oldest first."""
-        if not self._has("waits"):
+        if not self.has("waits"):
             return []
         question = "select at, jobs, real_s, shadow_s, real_p90_s, shadow_p90_s from waits where at >= ? order by at"
-        return [WaitsEntry(*row) for row in self._rows(question, (since,), (float, int, *(float,) * 4))]
+        return [WaitsEntry(*row) for row in self.rows(question, (since,), (float, int, *(float,) * 4))]
 
     # -- signs of life, for the watchdog
 
     def live(self, pid: int, interval_s: float) -> None:
         """The controller lives; it will say so again within the interval."""
-        with self._writing() as file:
+        with self.writing() as file:
             file.execute("insert or replace into life values (1, ?, ?, ?)", (pid, time.time(), interval_s))
 
     def life(self) -> tuple[int, float, float] | None:
         """The controller's process, when it last said that it lives, and its interval; None: there was never one."""
-        return next(iter(self._rows("select pid, at, interval from life", kinds=(int, float, float))), None)
+        return next(iter(self.rows("select pid, at, interval from life", kinds=(int, float, float))), None)
 
     # -- what else there is to say
 
     def note(self, kind: str, text: str) -> None:
         """Note an event for the audit log."""
-        with self._writing() as file:
+        with self.writing() as file:
             file.execute("insert into events (at, kind, text) values (?, ?, ?)", (time.time(), kind, text))
 
     def events(self, after: float = 0.0) -> list[tuple[float, str, str]]:
         """All of them since a time, oldest first."""
-        return self._rows("select at, kind, text from events where at > ? order by id", (after,), EVENT)
+        return self.rows("select at, kind, text from events where at > ? order by id", (after,), EVENT)
 
     def last_event(self, *kinds: str) -> tuple[float, str, str] | None:
         """The last one of these kinds."""
-        rows = self._rows(
+        rows = self.rows(
             f"select at, kind, text from events where kind in ({','.join('?' * len(kinds))}) order by id desc limit 1",
             kinds,
             EVENT,

@@ -64,6 +64,10 @@ class Metrics:
         )
         self.paused = Family("shunter_paused", gauge, "1 while it only watches because the jobs were handed back.")
         self.ratio = Family("shunter_guard_ratio", gauge, "Real mean wait over that of the shadow.")
+        self.policy = Family("shunter_policy", gauge, "1 for the policy in force.", ("policy",))
+        self.switches = Family("shunter_policy_switches_total", count, "Changes of the policy.", ("result",))
+        for result in ("made", "refused"):
+            self.switches.put(0.0, result)
         for family, labels in ((self.decisions, LEVERS), (self.refusals, REFUSALS)):
             for label in labels:
                 family.put(0.0, label)
@@ -127,6 +131,9 @@ class Metrics:
             self.paused.put(float(bool(result.paused)))
             if result.ratio is not None:
                 self.ratio.put(result.ratio)
+            self.policy.values = {(result.policy,): 1.0}  # of the policy now alone: over time there may be many
+            if result.switch is not None:
+                self.switches.add(1, "refused" if result.switch.refused else "made")
 
     def _note_jobs(self, snapshot: Snapshot) -> None:
         for family in (self.pending, self.running):

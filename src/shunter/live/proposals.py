@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,8 @@ def record(result: RoundResult, manager: ResourceManager) -> dict[str, Any]:
         "silence": result.silence,
         "stale_s": result.stale_s,
         "guard_ratio": result.ratio,
+        "policy": result.policy,
+        "switch": asdict(result.switch) if result.switch is not None else None,
     }
 
 

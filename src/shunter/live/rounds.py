@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from shunter.capabilities import Holds, capability
 from shunter.drive import decide
-from shunter.errors import LiveError, PolicyError, ShunterError
+from shunter.errors import LiveError, ShunterError
 from shunter.live.backend import LiveBackend
 from shunter.live.controller import Controller, RoundResult
 from shunter.live.journal import DONE, INTENT, STOP
@@ -17,9 +16,11 @@ from shunter.live.manager import Presence, UnreachableError
 from shunter.live.releasing import release
 from shunter.live.rivals import rivals
 from shunter.live.snapshot import Snapshot
+from shunter.live.sources import PolicySource, source_of
+from shunter.live.switching import PolicyInForce, PolicySwitch
 from shunter.live.watchdog import ensure
 from shunter.model import View
-from shunter.protocols import Memory, Policy
+from shunter.protocols import Policy
 
 Observe = Callable[[RoundResult], None]
 
@@ -28,7 +29,7 @@ Observe = Callable[[RoundResult], None]
 class Rounds:
     """A policy on a live cluster; ``on_silence`` gets the reason of each round that could not be finished."""
 
-    policy: Policy
+    policy: Policy | PolicySource
     backend: LiveBackend
     controller: Controller
     authority: Authority | None = None  # None: it changes nothing, and needs none
@@ -38,7 +39,8 @@ class Rounds:
 
     def __post_init__(self) -> None:
         """Refuse a policy that can't run on a live cluster."""
-        self._memory = begun(self.policy, self.backend)
+        self.in_force = PolicyInForce(source_of(self.policy), self.backend, self.controller)
+        self._switch: PolicySwitch | None = None
 
     def run(self, count: int = 0) -> None:
         """Run rounds until stopped, or up to a number; a round is never left halfway."""
@@ -51,14 +53,19 @@ class Rounds:
         view = self._look()  # poll the resource manager; a replica shows what it says as a cluster that stands still
         if view is None:
             return False
-        decide(self.backend, self.policy, view, self._memory)  # the policy plans on paper until its plan is empty
+        switching = self.in_force
+        self._switch = switching.consider(self.backend.current) or self._switch  # another policy may take over
+        decide(self.backend, switching.policy, view, switching.memory)  # it plans on paper until its plan is empty
         wanted = self.backend.wanted()  # the order of the queue, what should start and where, what should stop
         try:
             if self.authority is not None:
                 self.authority.check(wanted.snapshot)  # handed back, or another controller acts: change nothing
             result = self.controller.act_on(wanted)  # reconcile, find orders, write them down, carry them out
+            result.policy, result.switch = switching.text, self._switch
+            switching.round_over()
             for observe in self.observers:  # watchdog and guard first, then output, metrics and audit log
                 observe(result)
+            self._switch = None  # all have seen it
         except LiveError as problem:
             self.on_silence(problem)
         return True
@@ -85,18 +92,7 @@ class Rounds:
         """The machines are others than before: the policy goes on with what it remembers."""
         cluster = self.backend.cluster
         self.controller.note("machines", f"{cluster.nodes} nodes with {cluster.gpus} GPUs from now on")
-        self._memory = self.policy.start(cluster, self._memory)
-
-
-def begun(policy: Policy, backend: LiveBackend) -> Memory:
-    """A policy's memory at its first round; refused if it needs what a live cluster does not know, or can't express."""
-    backend.prepare(policy.needs)
-    if capability(Holds, policy) is not None:
-        raise PolicyError(
-            "this policy may let a job wait although there is room for it, but a live cluster takes only an order"
-            " and would start the job; run the policy that it wraps"
-        )
-    return policy.start(backend.cluster)
+        self.in_force.start_again()
 
 
 class Authority:

@@ -20,6 +20,9 @@ from shunter.live.journal_copy import not_ours, read_copy
 from shunter.live.locks import only_controller
 from shunter.live.manager import ResourceManager
 from shunter.live.rounds import Authority, Observe, Rounds, WatchdogKeeper
+from shunter.live.sources import PolicySource, source_of
+from shunter.live.switch_log import SwitchLog
+from shunter.live.switching import first_choice
 from shunter.model import Trace
 from shunter.protocols import Policy
 from shunter.registry import text
@@ -42,7 +45,7 @@ class ControllerSettings:
 
 
 def run(
-    policy: Policy,
+    policy: Policy | PolicySource,
     manager: ResourceManager,
     journal: Path,
     settings: ControllerSettings,
@@ -52,17 +55,18 @@ def run(
     on_round: Observe = lambda _: None,
     on_silence: Callable[[LiveError], None] = lambda _: None,
 ) -> None:
-    """Run a policy on a live cluster until stopped, or for a number of rounds.
+    """Run a policy on a live cluster until stopped, or for a number of rounds; a source may change it in between.
 
     ``on_round`` gets the result of each round, ``on_silence`` the reason of each that could not be finished.
     """
     acts, interval_s = settings.mode is Mode.ACT, settings.rhythm.interval_s
     with _journal(journal, acts, settings.resume) as book:
-        _compile(policy, manager, settings.guard if acts else None)
-        controller = _controller(manager, book, journal, settings)
+        source, controller = source_of(policy), _controller(manager, book, journal, settings)
+        first = first_choice(source, controller).policy
+        _compile(first, manager, settings.guard if acts else None)
         presence = manager.presence(book, interval_s) if acts else None
         rounds = Rounds(
-            policy,
+            source,
             LiveBackend(
                 manager, settings.rhythm, settings.scope, settings.levers, history, stops=settings.bounds.stops
             ),
@@ -72,7 +76,8 @@ def run(
             on_silence,
             stop or threading.Event(),
         )
-        controller.note(BEGIN, described(policy, settings, book.id))  # the watchdog uses this and the end
+        # the watchdog uses this and the end
+        rounds.in_force.note_begin(BEGIN, described(first, settings, book.id, source.name))
         try:
             rounds.run(settings.rounds)
         finally:
@@ -96,12 +101,12 @@ def _safeguards(controller: Controller, tolerance: Tolerance | None) -> Iterator
         yield Guard(controller, tolerance).seen
 
 
-def described(policy: Policy, settings: ControllerSettings, journal: str) -> str:
+def described(policy: Policy, settings: ControllerSettings, journal: str, source: str = "") -> str:
     """What runs, and which jobs it leaves alone, for the audit."""
     scope = settings.scope
     kinds = {"users": scope.without_users, "partitions": scope.without_partitions, "QOS": scope.without_qos}
     without = [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds.items() if names]
-    found = f"{text(policy)}{IN_MODE}{settings.mode}, journal {journal}"
+    found = f"{text(policy)}{IN_MODE}{settings.mode}, journal {journal}" + (f", chosen by {source}" if source else "")
     return f"{found}; jobs without GPUs or with sla=yes are left alone" + "".join(f", and {each}" for each in without)
 
 
@@ -112,8 +117,8 @@ def begun(book: Journal) -> str:
 
 
 def policy_of(book: Journal) -> str:
-    """The policy of the controller that used a journal last; "": none did."""
-    return begun(book).partition(IN_MODE)[0]
+    """The policy of the controller that used a journal last, also if it has switched since; "": none did."""
+    return SwitchLog(book).in_force() or begun(book).partition(IN_MODE)[0]
 
 
 def _compile(policy: Policy, manager: ResourceManager, guard: Tolerance | None) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from shunter.drive import decide
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.live.nodes import Node, Rack
-from shunter.live.rounds import begun
 from shunter.live.snapshot import Snapshot
+from shunter.live.switching import begun
 from shunter.protocols import Policy
 
 

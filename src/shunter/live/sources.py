@@ -1,0 +1,65 @@
+"""Where a controller has its policy from: the same one for good, or one that may change from round to round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from shunter.live.backend import Round
+from shunter.protocols import Policy
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """A policy, and why it is this one."""
+
+    policy: Policy
+    why: str = ""
+    evidence: str = ""  # numbers that a person can check
+
+
+@runtime_checkable
+class PolicySource(Protocol):
+    """Decides which policy orders the queue.  A controller calls it in every round, so it must answer at once."""
+
+    name: str  # as people call it; "": the policy never changes, and nothing is noted of it
+
+    def begin(self, in_force: str) -> PolicyChoice:
+        """The policy of the first round; ``in_force`` is what the journal says was in force, "": nothing was.
+
+        The text comes from a file: a source must check it before it makes a policy of it.
+        """
+        ...
+
+    def choose(self, current: Round) -> PolicyChoice | None:
+        """The policy from this round on; None: the same as before."""
+        ...
+
+    def hand_back(self, why: str) -> PolicyChoice | None:
+        """The policy to return to, because the jobs were handed back; None: the same as before."""
+        ...
+
+
+@dataclass
+class FixedPolicy:
+    """One policy for good."""
+
+    policy: Policy
+    name: str = ""
+
+    def begin(self, in_force: str) -> PolicyChoice:
+        """The policy."""
+        return PolicyChoice(self.policy)
+
+    def choose(self, current: Round) -> PolicyChoice | None:
+        """It stays."""
+        return None
+
+    def hand_back(self, why: str) -> PolicyChoice | None:
+        """It stays."""
+        return None
+
+
+def source_of(policy: Policy | PolicySource) -> PolicySource:
+    """A source; of a policy the one that never changes."""
+    return policy if isinstance(policy, PolicySource) else FixedPolicy(policy)

@@ -1,0 +1,132 @@
+"""The policy in force, and its change in the middle of a controller's life.
+
+Intent first: a switch is in the journal before the new policy decides anything.  The new one takes over the memory of
+the old one.  A controller that was killed in between goes on with the new policy, because it may have changed jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shunter.capabilities import Holds, capability
+from shunter.errors import PolicyError, ShunterError
+from shunter.live.backend import LiveBackend, Round
+from shunter.live.controller import Controller, Mode
+from shunter.live.journal import ABANDONED, DONE
+from shunter.live.sources import PolicyChoice, PolicySource
+from shunter.live.switch_log import SwitchLog
+from shunter.protocols import Memory, Policy
+from shunter.registry import text
+
+
+@dataclass(frozen=True)
+class PolicySwitch:
+    """A change of policy, or one that was refused."""
+
+    before: str
+    policy: str
+    why: str
+    evidence: str = ""
+    refused: str = ""  # why the old policy stays; "": it does not
+
+
+def begun(policy: Policy, backend: LiveBackend) -> Memory:
+    """A policy's memory at its first round; refused if it needs what a live cluster does not know, or can't express."""
+    _check(policy, backend)
+    return policy.start(backend.cluster)
+
+
+def _check(policy: Policy, backend: LiveBackend) -> None:
+    backend.prepare(policy.needs)
+    if capability(Holds, policy) is not None:
+        raise PolicyError(
+            "this policy may let a job wait although there is room for it, but a live cluster takes only an order"
+            " and would start the job; run the policy that it wraps"
+        )
+
+
+def first_choice(source: PolicySource, controller: Controller) -> PolicyChoice:
+    """The policy of the first round: what the journal has in force, if the source agrees to it."""
+    noted = bool(source.name) and controller.mode is Mode.ACT
+    return source.begin(SwitchLog(controller.journal).in_force() if noted else "")
+
+
+class PolicyInForce:
+    """The policy of a controller, its memory, and the source that may change it."""
+
+    def __init__(self, source: PolicySource, backend: LiveBackend, controller: Controller) -> None:
+        self.source, self.backend, self.controller = source, backend, controller
+        first = first_choice(source, controller)
+        self.policy, self._why = first.policy, first.why
+        self.memory = begun(self.policy, backend)
+        self._open = 0  # the switch whose first round is not over
+        self._refused = ""
+
+    @property
+    def text(self) -> str:
+        """The policy as text."""
+        return text(self.policy)
+
+    @property
+    def _log(self) -> SwitchLog:
+        return SwitchLog(self.controller.journal)
+
+    @property
+    def _noted(self) -> bool:
+        """Whether switches are written down: not by one that only watches, nor of a policy that never changes."""
+        return bool(self.source.name) and self.controller.mode is Mode.ACT
+
+    def note_begin(self, kind: str, described: str) -> None:
+        """Note in the journal that a controller begins."""
+        if self._noted:
+            self._log.begin(described, self.text, self._why)
+        else:
+            self.controller.note(kind, described)
+
+    def start_again(self) -> None:
+        """The machines are others than before: the policy goes on with what it remembers."""
+        self.memory = self.policy.start(self.backend.cluster, self.memory)
+
+    def consider(self, current: Round) -> PolicySwitch | None:
+        """Switch if the source wants to, and nothing speaks against it; None: the policy stays."""
+        controller, choice = self.controller, self.source.choose(current)
+        back = bool(controller.paused)
+        if back:
+            choice = self.source.hand_back(controller.paused)
+        if choice is None or text(choice.policy) == self.text:
+            return None
+        wanted = PolicySwitch(self.text, text(choice.policy), choice.why, choice.evidence)
+        if controller.doubt and not back:
+            return self._refuse(wanted, f"the guard holds it back: {controller.doubt}")
+        try:
+            self._take(choice, wanted, back)
+        except ShunterError as problem:
+            return self._refuse(wanted, str(problem))
+        self._refused = ""
+        return wanted
+
+    def _take(self, choice: PolicyChoice, wanted: PolicySwitch, back: bool) -> None:
+        _check(choice.policy, self.backend)
+        number = 0
+        if self._noted:
+            number = self._log.intend(wanted.before, wanted.policy, wanted.why, wanted.evidence, back=back)
+        try:
+            memory = choice.policy.start(self.backend.cluster, self.memory)
+        except Exception:
+            if number:
+                self._log.settle(number, ABANDONED)
+            raise
+        self.policy, self.memory, self._open = choice.policy, memory, number
+
+    def _refuse(self, wanted: PolicySwitch, why: str) -> PolicySwitch | None:
+        """The old policy stays, which is reported once."""
+        if why == self._refused:
+            return None
+        self._refused = why
+        return PolicySwitch(wanted.before, wanted.policy, wanted.why, wanted.evidence, why)
+
+    def round_over(self) -> None:
+        """A round was finished with this policy: a switch to it is done."""
+        if self._open:
+            self._log.settle(self._open, DONE)
+            self._open = 0

@@ -1,0 +1,295 @@
+"""A controller whose policy changes: the intent is in the journal first, memory goes on, and nothing is left behind."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from shunter.errors import LiveError
+from shunter.live.backend import Rhythm, Round
+from shunter.live.backing_out import back_out
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.guard import Tolerance
+from shunter.live.journal import DONE, GUARD, INTENT, STOP, Journal
+from shunter.live.journal_file import DamagedError
+from shunter.live.metrics import Metrics
+from shunter.live.running import ControllerSettings, policy_of, run
+from shunter.live.sources import PolicyChoice
+from shunter.live.switch_log import SwitchLog
+from shunter.registry import policy
+from shunter.testing.memory_manager import MemoryManager
+
+BASE, OTHER = "fifo:backfill=easy", "sjf:estimate=limit"
+
+
+@dataclass
+class Scripted:
+    """A source that goes through policies, one per round, and then stays."""
+
+    plan: Sequence[str] = (BASE, OTHER)
+    name: str = "a script"
+    seen: list[Round] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+
+    def begin(self, in_force: str) -> PolicyChoice:
+        self.begun.append(in_force)
+        return PolicyChoice(policy(in_force if in_force in self.plan else BASE), "first")
+
+    def choose(self, current: Round) -> PolicyChoice | None:
+        self.seen.append(current)
+        at = min(len(self.seen), len(self.plan)) - 1
+        return PolicyChoice(policy(self.plan[at]), "the script says so", f"line {at}")
+
+    def hand_back(self, why: str) -> PolicyChoice | None:
+        return PolicyChoice(policy(BASE), why)
+
+
+def busy() -> MemoryManager:
+    """All eight GPUs are in use; three jobs wait, the longest first."""
+    manager = MemoryManager()
+    for _ in range(2):
+        manager.submit(4, 600)
+    manager.schedule()
+    for minutes in (60, 30, 10):
+        manager.submit(4, minutes)
+    return manager
+
+
+def control(manager: MemoryManager, journal: Path, source: Scripted, **more) -> list[RoundResult]:
+    found: list[RoundResult] = []
+    settings = ControllerSettings(**({"mode": Mode.ACT, "rhythm": Rhythm(0.0, 0.0), "rounds": 3} | more))
+    run(source, manager, journal, settings, on_round=found.append)
+    return found
+
+
+def log_of(journal: Path) -> list[tuple[str, str, str]]:
+    with closing(Journal.reading(journal)) as book:
+        return [(each.before, each.policy, each.state) for each in SwitchLog(book).all()]
+
+
+def test_a_switch_is_noted_explained_and_done(tmp_path: Path) -> None:
+    manager, journal = busy(), tmp_path / "journal.db"
+    results = control(manager, journal, Scripted())
+    assert [result.policy for result in results] == [BASE, OTHER, OTHER]
+    assert [result.switch is not None for result in results] == [False, True, False]
+    assert results[1].switch.why == "the script says so"
+    assert manager.order() == ["5", "4", "3"]  # the new policy orders the jobs that the old one has seen
+    assert log_of(journal) == [("", BASE, DONE), (BASE, OTHER, DONE)]
+    with closing(Journal(journal)) as book:
+        assert policy_of(book) == OTHER
+        words = {kind: text for _, kind, text in book.events()}
+        assert words["switch"] == f"{BASE} -> {OTHER}: the script says so (line 1)"
+        assert "chosen by a script" in words["begin"]
+    numbers = Metrics(manager)
+    for result in results:
+        numbers.seen(result)
+    assert f'shunter_policy{{policy="{OTHER}"}} 1' in numbers.text()
+    assert 'shunter_policy_switches_total{result="made"} 1' in numbers.text()
+    assert BASE not in numbers.text()
+
+
+def test_release_undoes_what_all_policies_did_and_begins_with_the_baseline_again(tmp_path: Path) -> None:
+    manager, journal = busy(), tmp_path / "journal.db"
+    control(manager, journal, Scripted())
+    report = back_out(manager, journal, from_marks=False)
+    assert not report.problems
+    assert manager.order() == ["3", "4", "5"]
+    assert not any(job.marks or job.nice for job in manager.jobs.values())
+    after = Scripted()
+    results = control(manager, journal, after, resume=True, rounds=1)
+    assert after.begun[-1] == ""  # what was in force was handed back
+    assert results[0].policy == BASE
+
+
+@pytest.mark.parametrize("kind", [STOP, GUARD])
+def test_a_hand_back_while_it_runs_forbids_switching_and_returns_to_the_baseline(tmp_path: Path, kind: str) -> None:
+    manager, journal, plan = busy(), tmp_path / "journal.db", (BASE, OTHER, OTHER, OTHER, "saf", "saf")
+    found: list[RoundResult] = []
+
+    def seen(result: RoundResult) -> None:
+        found.append(result)
+        if len(found) == 2:
+            with closing(Journal(journal)) as book:
+                book.note(kind, "enough")
+
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.0, 0.0), rounds=6)
+    run(Scripted(plan), manager, journal, settings, on_round=seen)
+    assert [result.policy for result in found] == [BASE, OTHER, OTHER, BASE, BASE, BASE]
+    assert manager.order() == ["3", "4", "5"]  # given back
+    assert log_of(journal)[-1] == (OTHER, BASE, DONE)
+
+
+def test_a_switch_is_refused_in_the_moment_of_a_hand_back(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path / "journal.db")) as book:
+        book.note(STOP, "enough")
+        with pytest.raises(LiveError, match="the policy stays: enough"):
+            SwitchLog(book).intend(BASE, OTHER, "", "")
+        assert SwitchLog(book).intend(OTHER, BASE, "", "", back=True)
+
+
+def test_a_controller_that_was_killed_after_the_intent_goes_on_with_the_new_policy(tmp_path: Path) -> None:
+    """It may have changed jobs by then; the journal says which policy is in force."""
+    manager, journal = busy(), tmp_path / "journal.db"
+
+    class Killed(BaseException):
+        pass
+
+    @dataclass
+    class Fatal(Scripted):
+        def choose(self, current: Round) -> PolicyChoice | None:
+            if len(self.seen) == 1:
+                with closing(Journal(journal)) as book:
+                    SwitchLog(book).intend(BASE, OTHER, "the script says so", "")
+                raise Killed
+            return super().choose(current)
+
+    with pytest.raises(Killed):
+        control(manager, journal, Fatal())
+    assert log_of(journal)[-1] == (BASE, OTHER, INTENT)
+    after = Scripted((OTHER,))
+    results = control(manager, journal, after)
+    assert after.begun[-1] == OTHER
+    assert results[0].policy == OTHER
+    assert log_of(journal) == [("", BASE, DONE), (BASE, OTHER, DONE), ("", OTHER, DONE)]
+    assert not back_out(manager, journal, from_marks=False).problems
+    assert manager.order() == ["3", "4", "5"]
+
+
+def test_a_fixed_policy_in_between_ends_what_was_in_force(tmp_path: Path) -> None:
+    manager, journal = busy(), tmp_path / "journal.db"
+    control(manager, journal, Scripted())
+    run(policy("saf"), manager, journal, ControllerSettings(Mode.ACT, Rhythm(0.0, 0.0), rounds=1))
+    with closing(Journal.reading(journal)) as book:
+        assert SwitchLog(book).in_force() == ""
+        assert policy_of(book) == "saf"
+
+
+def test_the_guard_holds_a_switch_back_and_lets_it_pass_later(tmp_path: Path) -> None:
+    manager, journal, found = busy(), tmp_path / "journal.db", list[RoundResult]()
+
+    @dataclass
+    class Doubtful(Scripted):
+        def choose(self, current: Round) -> PolicyChoice | None:
+            chosen = super().choose(current)
+            rounds.controller.doubt = "jobs wait longer" if len(self.seen) < 4 else ""
+            return chosen
+
+    from shunter.live.backend import LiveBackend
+    from shunter.live.controller import Controller
+    from shunter.live.rounds import Rounds
+
+    with closing(Journal(journal)) as book:
+        controller = Controller(manager, book, mode=Mode.ACT)
+        rounds = Rounds(Doubtful(), LiveBackend(manager, Rhythm(0.0, 0.0)), controller, observers=(found.append,))
+        rounds.run(5)
+    assert [result.policy for result in found] == [BASE] * 3 + [OTHER] * 2
+    assert "the guard holds it back" in found[1].switch.refused
+    assert found[2].switch is None  # reported once
+
+
+def test_a_policy_that_a_live_cluster_can_not_run_is_refused_and_the_old_one_stays(tmp_path: Path) -> None:
+    results = control(busy(), tmp_path / "journal.db", Scripted((BASE, "sjf:estimate=oracle")))
+    assert {result.policy for result in results} == {BASE}
+    assert "does not know" in results[1].switch.refused
+    assert log_of(tmp_path / "journal.db") == [("", BASE, DONE)]
+
+
+def test_one_that_watches_switches_on_paper(tmp_path: Path) -> None:
+    manager = busy()
+    results = control(manager, tmp_path / "journal.db", Scripted(), mode=Mode.WATCH)
+    assert [result.policy for result in results] == [BASE, OTHER, OTHER]
+    assert [len(result.orders) for result in results] == [0, 2, 2]
+    assert not (tmp_path / "journal.db").exists()
+    assert manager.calls["change"] == 0
+
+
+def test_the_shadow_is_that_of_the_baseline_whatever_is_in_force(tmp_path: Path) -> None:
+    guard = Tolerance.of(f"on:base={BASE.replace(',', ';')}")
+    results = control(busy(), tmp_path / "journal.db", Scripted(), guard=guard)
+    assert results[-1].policy == OTHER
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (1, 1.0, "", "x" * 2000, "", "", DONE),
+        (1, 1.0, "", "fifo", "", "", "whatever"),
+        (1, "soon", "", "fifo", "", "", DONE),
+        (1, 1.0, "", b"\x00\xff", "", "", DONE),
+        (1, 1e300, "", "fifo", "", "", DONE),
+    ],
+    ids=["long", "state", "time", "bytes", "far"],
+)
+def test_forged_switches_are_refused(tmp_path: Path, row: tuple) -> None:
+    journal = tmp_path / "journal.db"
+    Journal(journal).close()
+    with closing(sqlite3.connect(journal)) as file:
+        file.execute(
+            "insert into switches (event, at, before, policy, why, evidence, state) values (?, ?, ?, ?, ?, ?, ?)", row
+        )
+        file.commit()
+    with closing(Journal(journal)) as book, pytest.raises(DamagedError):
+        SwitchLog(book).in_force()
+
+
+def test_journals_of_the_release_before_have_no_switches(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with closing(Journal(journal)) as book:
+        book.note("begin", "sjf in mode act, journal 1")
+    with closing(sqlite3.connect(journal)) as file:
+        file.execute("drop table switches")
+        file.execute("pragma user_version = 3")
+        file.commit()
+    with closing(Journal.reading(journal)) as book:
+        assert policy_of(book) == "sjf"
+    with closing(Journal(journal)) as book:
+        assert SwitchLog(book).all() == []
+        SwitchLog(book).intend(BASE, OTHER, "", "")
+
+
+def test_switches_and_events_are_forgotten_but_not_the_last_ones(tmp_path: Path, monkeypatch) -> None:
+    """The ids of events go on growing: by them one knows what came later."""
+    with closing(Journal(tmp_path / "journal.db")) as book:
+        log = SwitchLog(book)
+        monkeypatch.setattr("time.time", lambda: 1000.0)
+        for _ in range(3):
+            log.settle(log.intend(BASE, OTHER, "", ""), DONE)
+        monkeypatch.setattr("time.time", lambda: 1e9)
+        book.forget(90)
+        assert len(log.all()) == len(book.events()) == 1
+        assert log.in_force() == OTHER
+        book.note("begin", "another")
+        assert log.in_force() == ""
+
+
+def test_a_full_disk_in_the_moment_of_a_switch_keeps_the_old_policy(tmp_path: Path, monkeypatch) -> None:
+    manager, found = busy(), list[RoundResult]()
+    full = [True]
+    real = SwitchLog.intend
+
+    def intend(self: SwitchLog, *what: str, back: bool = False) -> int:
+        if full[0]:
+            pages = self.journal.rows("pragma page_count")[0][0]
+            self.journal.rows(f"pragma max_page_count = {pages}")
+        try:
+            with_long = (*what[:3], "e" * 100_000)
+            return real(self, *(with_long if full[0] else what), back=back)
+        finally:
+            self.journal.rows("pragma max_page_count = 1000000")
+
+    monkeypatch.setattr(SwitchLog, "intend", intend)
+
+    def seen(result: RoundResult) -> None:
+        found.append(result)
+        full[0] = len(found) < 3
+
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.0, 0.0), rounds=4)
+    run(Scripted(), manager, tmp_path / "journal.db", settings, on_round=seen)
+    assert [result.policy for result in found] == [BASE, BASE, BASE, OTHER]
+    assert "can't be written" in found[1].switch.refused
+    assert [state for *_, state in log_of(tmp_path / "journal.db")] == [DONE, DONE]
