@@ -208,6 +208,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     load: str | float = "",
     checkpointable: str = "",
     grid: Mapping[str, Sequence[Any]] | None = None,
+    scaling: str | Path = "",
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes.
 
@@ -241,6 +242,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         checkpointable: Which jobs policies may stop.
         grid: Values of parameters, ``{"backfill": ["none", "easy"]}``: each policy that has the parameter is run with
             each of them. Policies must be texts.
+        scaling: A TOML file with your measured speeds by number of GPUs, for jobs that give a range.
 
     Examples:
         >>> import shunter
@@ -253,7 +255,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     chosen = [resolve(policy) for policy in _varied(policies, grid or {})]
     each, general = (overhead, USUAL) if isinstance(overhead, Mapping) else ({}, overhead)
     must_fit = [named.policy for named in chosen] if drop_unfit else ()
-    choices = (network, contention, since, until, str(models), sharing, general, load, checkpointable)
+    choices = (network, contention, since, until, str(models), sharing, general, load, checkpointable, scaling)
     folder, why = None if out is None else Path(out), decisions or report is not None
     options = CompareOptions(seed, repeat, folder, force, workers, why, True, each, True, measures)
     found = compare_setup(set_up(trace, cluster, must_fit, format, on_bad_row, *choices), chosen, options)

@@ -53,6 +53,7 @@ class Experiment:
     overhead: str = ""  # what stopping a job costs, as ``--overhead`` takes it; "": as the cluster says
     load: str = ""  # arrivals are stretched or compressed until the cluster has this load; "": as in the trace
     checkpointable: str = ""  # which jobs may be stopped, as ``--checkpointable`` takes it; "": as in the trace
+    scaling: str = ""  # a file with measured speeds by number of GPUs; "": what is known of the models
     since: str = ""  # only jobs submitted from then on are simulated; those before are what policies may learn from
     until: str = ""  # only jobs submitted before then
     version: str = ""  # of the shunter that ran it
@@ -65,7 +66,7 @@ class Experiment:
 STALE = {  # what a change makes untrue
     "trace.path": "trace.digest",
     "cluster.text": "cluster.definition",
-    **dict.fromkeys(("policy", "network", "models", "sharing"), "data"),
+    **dict.fromkeys(("policy", "network", "models", "sharing", "scaling"), "data"),
 }
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from shunter.network.placing import Costs, Fabric
+    from shunter.scaling.curves import Scaling
     from shunter.sim.scenario import Fault
 
 JITTER_MS = 30_000  # a repeat moves every arrival by at most this much
@@ -72,6 +73,7 @@ class Setup:
     overhead: str = ""  # what stops cost, where that is not as the cluster's file says; ``cluster`` has it already
     load: str = ""  # the load to which arrivals were stretched or compressed; ``trace`` has it already
     checkpointable: str = ""  # which jobs may be stopped, where that is not as the trace says; ``trace`` has it already
+    scaling: str = ""  # a file with measured speeds by number of GPUs; "": none
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -81,7 +83,24 @@ class Setup:
         window = f"only jobs submitted {_window_text(self.since, self.until)}" if self.since or self.until else ""
         load = f"arrivals stretched or compressed to a load of {self.load}" if self.load else ""
         stops = remark_on(self.trace, self.checkpointable)
-        return tuple(filter(None, (dropped, window, load, stops, *self.network_remarks)))
+        return tuple(filter(None, (dropped, window, load, stops, *self.network_remarks, self.scaling_remark)))
+
+    @property
+    def scaling_remark(self) -> str:
+        """Of how many jobs the speed is as a file of the user's has it, in words; "": there is no file."""
+        found = self.speeds()
+        if found is None:
+            return ""
+        known = [found.has_measured(name) for name in self.trace.models]
+        jobs = sum(known[model] for model in self.trace.model[self.trace.elastic] if model >= 0)
+        none = "" if jobs else "; a job needs a model of the file, and min_gpus and max_gpus"
+        return f"speed by number of GPUs as measured in {Path(self.scaling).name} for {jobs:,} jobs{none}"
+
+    def speeds(self) -> Scaling | None:
+        """Speeds by number of GPUs with the user's measurements first; None: there are none."""
+        from shunter.scaling.curves import Scaling
+
+        return Scaling.usual(self.cluster, Path(self.scaling)) if self.scaling else None
 
     @property
     def network_remarks(self) -> tuple[str, ...]:
@@ -165,6 +184,7 @@ class Setup:
             overhead=self.overhead,
             load=self.load,
             checkpointable=self.checkpointable,
+            scaling=self.scaling,
             since=self.since,
             until=self.until,
             version=__version__,
@@ -214,6 +234,7 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     overhead: OverheadLike = "",
     load: str | float = "",
     checkpointable: str = "",
+    scaling: str | Path = "",
 ) -> Setup:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
 
@@ -221,7 +242,8 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     describes no network gets one if a ``network`` matters; ``models`` is a file with the user's own models.
     ``overhead`` is what stopping a job costs (see ``clusters.stop_costs``); "": what the cluster says. ``load`` is the
     requested over the available GPU time while jobs arrive; "": as in the trace. ``checkpointable`` says which jobs may
-    be stopped (see ``traces.checkpointable``); "": as in the trace.
+    be stopped (see ``traces.checkpointable``); "": as in the trace. ``scaling`` is a file with the user's measured
+    speeds by number of GPUs.
     """
     whole, trace_source = _trace(trace, format, on_bad_row)
     history, read = window_of(whole, since, until)
@@ -251,7 +273,9 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
         overhead=costs,
         load=wanted,
         checkpointable=checkpointable,
+        scaling=str(Path(scaling).resolve()) if str(scaling) else "",
     )
+    found.speeds()
     _check_models(found)  # refused before anything is run
     return found
 
@@ -363,7 +387,7 @@ def recorded_setup(record: Experiment, policy: Any = None) -> Setup:
     source = record.trace
     overhead = record.overhead or ("" if record.cluster.definition else USUAL)
     choices = (record.network, record.contention, record.since, record.until, record.models, record.sharing, overhead)
-    more = (record.load, record.checkpointable)
+    more = (record.load, record.checkpointable, record.scaling)
     found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices, *more)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
@@ -379,7 +403,7 @@ def data_of(setup: Setup, policy: Any) -> dict[str, str]:
     """The digests of the files besides the trace that a run reads: models, layers, measurements, a policy's code."""
     from shunter import sharing
 
-    read: dict[str, Path] = {setup.models: Path(setup.models)} if setup.models else {}
+    read = {name: Path(name) for name in (setup.models, setup.scaling) if name}
     if setup.network not in ("", "profiled") and (layers := _layers()):
         read |= {f"layers/{path.name}": path for path in sorted(layers.iterdir())}
     sharer = capability(Shares, policy)

@@ -106,6 +106,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
     on_bad_row: str = "fail",
     load: str | float = "",
     checkpointable: str = "",
+    scaling: str | Path = "",
 ) -> Result:
     """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line.
 
@@ -129,6 +130,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
         load: Stretch or compress arrivals until the cluster has this load; default: as in the trace.
         checkpointable: Which jobs policies may stop: ``all``, ``none``, a share such as ``25%``, drawn by user where
             the trace has users (``25%,seed=3`` draws others), or ``user:ann,bob``; default: as in the trace.
+        scaling: A TOML file with your measured speeds by number of GPUs, for jobs that give a range.
 
     Returns:
         The result: summary, jobs, series, event log.
@@ -144,7 +146,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
         >>> result.jobs.columns[:4]
         ['job_id', 'user', 'vc', 'gpu_type']
     """
-    choices = (network, contention, since, until, str(models), sharing, overhead, load, checkpointable)
+    choices = (network, contention, since, until, str(models), sharing, overhead, load, checkpointable, scaling)
     setup = set_up(trace, cluster, [policy] if drop_unfit else (), format, on_bad_row, *choices)
     return run(setup, policy, seed, decisions=decisions)
 
@@ -246,7 +248,7 @@ def simulator_for(draw: Draw, policy: Any, decisions: bool = False) -> tuple[Sim
     setup, trace = draw.setup, draw.trace
     workloads = _workloads(policy, trace, draw.seed, setup.cluster.sharing)
     choices = {"network": setup.costs(), "contention": setup.contention, "workloads": workloads}
-    scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
+    scenario = Scenario(setup.faults, user_cap=setup.user_cap, scaling=setup.speeds(), **choices)
     made = Simulator(trace, setup.cluster, seed=draw.seed + draw.repeat, scenario=scenario, reasons=decisions)
     return made, scenario
 

@@ -40,15 +40,32 @@ class Form(BaseModel):
 F = TypeVar("F", bound=Form)
 
 
-def filled(form: type[F], text: str, source: str, error: type[InputError]) -> F:
-    """The form as a TOML text fills it; ``source`` is its file, for messages."""
+def filled(form: type[F], text: str, source: str, error: type[InputError], lines: bool = False) -> F:
+    """The form as a TOML text fills it; ``source`` is its file, for messages, which may name ``lines``, too."""
     tree = _toml(text, source, error)
     try:
         return form.model_validate(tree)
     except ValidationError as problem:
-        mistakes = [f"{source}: {_described(detail, form)}" for detail in problem.errors()]
+        begin = [f" line {_line_of(detail, text)}" if lines else "" for detail in problem.errors()]
+        found = zip(begin, problem.errors(), strict=True)
+        mistakes = [f"{source}{line}: {_described(detail, form)}" for line, detail in found]
         more = [f"and {len(mistakes) - MOST_SHOWN} more"] if len(mistakes) > MOST_SHOWN else []
         raise error("\n  ".join(mistakes[:MOST_SHOWN] + more)) from None
+
+
+def _line_of(detail: ErrorDetails, text: str) -> int:
+    """The line of a field in its [[table]]; that of the table if the field is not on a line of its own, or missing."""
+    loc, lines = detail["loc"], text.splitlines()
+    if len(loc) < 2 or not isinstance(loc[1], int):
+        return 1
+    head = re.compile(rf"\s*\[\[\s*{re.escape(str(loc[0]))}\s*\]\]")
+    heads = [at for at, line in enumerate(lines) if head.match(line)]
+    if loc[1] >= len(heads):
+        return 1
+    first, name = heads[loc[1]], re.escape(str(loc[2])) if len(loc) > 2 else r"(?!)"
+    field = re.compile(rf"\s*[\"']?{name}[\"']?\s*[=.]")
+    after = heads[loc[1] + 1] if loc[1] + 1 < len(heads) else len(lines)
+    return next((at for at in range(first, after) if field.match(lines[at])), first) + 1
 
 
 def _toml(text: str, source: str, error: type[InputError]) -> dict[str, Any]:

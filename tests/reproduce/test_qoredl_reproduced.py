@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from shunter import clusters
+from shunter import clusters, registry
 from shunter.cli.main import app
 from shunter.reproduce.qoredl import design, page, study
-from shunter.reproduce.qoredl.design import TESTBEDS, instances, with_servers, workload
+from shunter.reproduce.qoredl.design import NOISY, TESTBEDS, TRUE, Variant, instances, varied, with_servers, workload
 
 
 def test_the_testbeds_have_what_is_printed():
@@ -43,7 +43,8 @@ def test_the_workload_is_that_of_the_authors_generator(name):
 
 
 def test_policies_are_compared_on_the_same_jobs_seed_by_seed(monkeypatch):
-    monkeypatch.setattr(study, "POLICIES", {"Kubeflow": "kubeflow", "Qore-DL": "qoredl", "Elastic": "elastic"})
+    named = {"Kubeflow": "kubeflow", "Qore-DL": "qoredl", "Elastic": "elastic"}
+    monkeypatch.setattr(study, "POLICIES", {label: Variant(text) for label, text in named.items()})
     part = study.QoredlPart(("7",), (1.2,), seeds=2, jobs=12, ablations=False)
     seen = []
     found = study.run(part, lambda done, total: seen.append((done, total)))
@@ -58,10 +59,44 @@ def test_policies_are_compared_on_the_same_jobs_seed_by_seed(monkeypatch):
 
 
 def test_the_command_prints_json_and_refuses_what_it_does_not_know(monkeypatch):
-    monkeypatch.setattr(study, "POLICIES", {"Kubeflow": "kubeflow", "Qore-DL": "kubeflow", "Elastic": "edf"})
-    monkeypatch.setattr(design, "JOBS", 10)
+    named = {"Kubeflow": "kubeflow", "Qore-DL": "kubeflow", "Elastic": "edf"}
+    monkeypatch.setattr(study, "POLICIES", {label: Variant(text) for label, text in named.items()})
+    monkeypatch.setattr(study, "ABLATIONS", {"Late": Variant("edf", TRUE, base="Elastic")})
     found = CliRunner().invoke(app, ["reproduce", "qoredl", "--quick", "--testbed", "7", "--repeat", "1", "--json"])
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["experiment"] == "qoredl"
     wrong = CliRunner().invoke(app, ["reproduce", "qoredl", "--testbed", "8"])
     assert wrong.exit_code != 0
+
+
+def test_predictions_take_the_place_of_what_was_declared():
+    jobs = workload(TESTBEDS["7"], 1.2, seed=3)
+    true, noisy = varied(jobs, Variant("edf", TRUE), 3), varied(jobs, Variant("edf", NOISY), 3)
+    assert (true.declared == jobs.duration).all()
+    error = np.abs(noisy.declared - jobs.duration) / jobs.declared
+    assert 0.08 < error.mean() <= design.NOISE  # what exceeds the declared run is cut off
+    assert (noisy.declared <= jobs.declared).all()
+    assert (
+        varied(jobs, Variant("edf", NOISY), 3).digest == noisy.digest != varied(jobs, Variant("edf", NOISY), 4).digest
+    )
+    for other in (true, noisy):
+        assert (other.duration == jobs.duration).all()
+        assert (other.deadline == jobs.deadline).all()
+    assert not varied(jobs, Variant("edf", ranged=False), 3).max_gpus.any()
+
+
+def test_what_could_be_met_is_the_same_with_and_without_ranges():
+    jobs, bed = workload(TESTBEDS["7"], 0.8, seed=3, jobs=12), "7"
+    assert (jobs.deadline < jobs.duration).any(), "some deadlines can be met by wider jobs alone"
+    narrow = study.one_run(Variant("edf", ranged=False), bed, 0.8, 3, 12)
+    assert narrow["met"] < 1
+
+
+def test_as_many_settings_are_searched_of_every_policy_and_the_chosen_ones_are_among_them():
+    assert {len(set(texts)) for texts in design.SEARCHED.values()} == {8}
+    assert set(design.SEARCHED) <= set(design.POLICIES)
+    chosen = {registry.policy(variant.policy) for variant in design.POLICIES.values()}
+    searched = {registry.policy(text) for texts in design.SEARCHED.values() for text in texts}
+    assert chosen <= searched
+    judged = range(design.FIRST_SEED, design.FIRST_SEED + design.SEEDS)
+    assert not set(judged) & set(design.SEARCH_SEEDS)

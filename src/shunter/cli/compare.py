@@ -21,6 +21,7 @@ from shunter.cli.console import (
     ModelsOption,
     NetworkOption,
     OnBadRowOption,
+    ScalingOption,
     SeedOption,
     SharingOption,
     SinceOption,
@@ -116,6 +117,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     network: NetworkOption = None,
     contention: ContentionOption = False,
     models: ModelsOption = None,
+    scaling: ScalingOption = None,
     sharing: SharingOption = None,
     overhead: OverheadsOption = None,
     load: LoadOption = None,
@@ -151,7 +153,16 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     general, overheads = _overheads(overhead or [])
     policies = [resolve(text) for text in _with_grid(policy, grid or [])]
     must_fit = [chosen.policy for chosen in policies] if drop_unfit else ()
-    texts = (since or "", until or "", str(models or ""), sharing or "", general, load or "", checkpointable or "")
+    texts = (
+        since or "",
+        until or "",
+        str(models or ""),
+        sharing or "",
+        general,
+        load or "",
+        checkpointable or "",
+        scaling or "",
+    )
     reading = (with_columns(format, columns), on_bad_row or "fail")
     setup = set_up(trace, cluster, must_fit, *reading, network or "", contention, *texts)
     say_about(setup, cluster, policies)

@@ -220,6 +220,13 @@ NetworkOption: TypeAlias = Annotated[
 ModelsOption: TypeAlias = Annotated[
     Path | None, typer.Option("--models", metavar="FILE", help="A TOML file with your own models, for the network.")
 ]
+ScalingOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--scaling", metavar="FILE",
+        help="A TOML file with your measured speeds by number of GPUs, for jobs that give a range.",
+    ),
+]  # fmt: skip
 ContentionOption: TypeAlias = Annotated[
     bool, typer.Option("--contention", help="With --network: jobs share the links that lead out of machines and racks.")
 ]
@@ -335,7 +342,7 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy])
         note(remark)
     if setup.dropped:
         note(f"{setup.remarks[0]}; {len(setup.trace):,} are left")
-    for remark in (remark_on(setup.trace, setup.checkpointable), *setup.network_remarks):
+    for remark in (remark_on(setup.trace, setup.checkpointable), *setup.network_remarks, setup.scaling_remark):
         if remark:
             note(remark)
     for each in policies:

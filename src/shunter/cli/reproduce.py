@@ -91,7 +91,7 @@ QOREDL_EXAMPLES = """Examples:
 
 shunter reproduce qoredl   # all of it, into the folder qoredl-reproduced
 
-shunter reproduce qoredl --quick   # a look: two seeds, one load, no ablations
+shunter reproduce qoredl --quick   # a look: two seeds, one load
 
 shunter reproduce qoredl --testbed gpu --repeat 20 --out gpus
 """
@@ -367,8 +367,8 @@ def qoredl(
         list[str] | None, typer.Option("--testbed", metavar="T", help="7, 24 or gpu; repeatable; default: all.")
     ] = None,
     repeat: Annotated[int | None, typer.Option("--repeat", min=1, metavar="N", help="Seeds; default: 10.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Quick version: two seeds, one load, no ablations.")] = False,
-    seed: SeedOption = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Quick version: two seeds, one load.")] = False,
+    seed: SeedOption = 200,
     out: OutOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
@@ -381,7 +381,7 @@ def qoredl(
     beds = check_data(testbed or (), design.TESTBEDS, "testbed")
     loads = design.QUICK_LOADS if quick else design.LOADS
     seeds = repeat or (design.QUICK_SEEDS if quick else design.SEEDS)
-    part = study.QoredlPart(beds, loads, seeds, seed, ablations=not quick)
+    part = study.QoredlPart(beds, loads, seeds, seed)
     with progress("reproducing", "runs") as on_progress:
         found = study.run(part, on_progress)
     _finish(found, page.page, view.view, kept)

@@ -23,6 +23,7 @@ from shunter.cli.console import (
     NetworkOption,
     OnBadRowOption,
     OverheadOption,
+    ScalingOption,
     SharingOption,
     SinceOption,
     UntilOption,
@@ -89,6 +90,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     network: NetworkOption = None,
     contention: ContentionOption = False,
     models: ModelsOption = None,
+    scaling: ScalingOption = None,
     sharing: SharingOption = None,
     overhead: OverheadOption = None,
     load: LoadOption = None,
@@ -109,6 +111,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         "trace.format": with_columns(format, columns), "drop_unfit": drop_unfit or None, "network": network,
         "contention": contention or None, "models": str(models) if models else None, "sharing": sharing,
         "overhead": overhead, "load": load, "checkpointable": checkpointable, "since": since, "until": until,
+        "scaling": str(scaling) if scaling else None,
     }  # fmt: skip
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):

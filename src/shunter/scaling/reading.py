@@ -45,7 +45,7 @@ def _ascending(widths: dict[str, float]) -> Efficiencies:
 
 def parse(text: str, source: str) -> tuple[ScalingCurve, ...]:
     """The curves in this TOML text; ``source`` is its file, for messages."""
-    curves = tuple(form.curve() for form in filled(ScalingForm, text, source, ScalingError).curve)
+    curves = tuple(form.curve() for form in filled(ScalingForm, text, source, ScalingError, lines=True).curve)
     for curve in curves:
         for width, _ in (*curve.together, *curve.apart):
             if not 1 <= width <= MOST_WIDTH:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from shunter.report.html.page import Section, code, facts, paragraph, render, table
 from shunter.report.html.page import points as bullets
 from shunter.reproduce.qoredl import paper
-from shunter.reproduce.qoredl.design import ASSUMED, OURS
+from shunter.reproduce.qoredl.design import ASSUMED, CHOSEN_BY, OURS
 from shunter.reproduce.qoredl.study import QoredlStudy
-from shunter.reproduce.qoredl.view import DEFINED, headings, met_rows, points, rest_rows
+from shunter.reproduce.qoredl.view import DEFINED, headings, met_rows, points, rest_rows, setting_rows
 from shunter.run_folder import versions
 
 
@@ -33,8 +33,22 @@ def page(study: QoredlStudy, command: str) -> str:
                 bullets(DEFINED),
             ],
         ),
-        Section("What is printed", [table("Claims", ["claim", "printed", "ours"], claims), bullets(paper.WHY)]),
-        Section("How it was run", [bullets(ASSUMED)]),
+        Section(
+            "What is printed",
+            [
+                table("Claims", ["claim", "printed", "ours"], claims),
+                bullets(paper.WHY),
+                table("What can't be compared", ["printed", "value", "why"], [list(row) for row in paper.NOT_RUN]),
+            ],
+        ),
+        Section(
+            "How it was run",
+            [
+                bullets(ASSUMED),
+                table("Settings", ["policy", "settings", "prediction", "widths"], setting_rows(study)),
+                bullets(CHOSEN_BY),
+            ],
+        ),
         Section("What was run", [facts(run), code(command)]),
     ]
     return render("Qore-DL's experiments, again", f"{paper.TITLE}: three testbeds, ours beside it.", sections)

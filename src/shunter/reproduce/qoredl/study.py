@@ -17,6 +17,7 @@ from shunter.report.deadlines import alone_ms, deadlines
 from shunter.reproduce.qoredl import paper
 from shunter.reproduce.qoredl.design import (
     ABLATIONS,
+    FIRST_SEED,
     JOBS,
     LOADS,
     OURS,
@@ -24,6 +25,8 @@ from shunter.reproduce.qoredl.design import (
     SEEDS,
     TESTBEDS,
     THEIRS,
+    Variant,
+    varied,
     workload,
 )
 from shunter.reproduce.writing import record
@@ -44,12 +47,12 @@ class QoredlPart:
     testbeds: tuple[str, ...] = tuple(TESTBEDS)
     loads: tuple[float, ...] = LOADS
     seeds: int = SEEDS
-    seed: int = 0  # the first of them
+    seed: int = FIRST_SEED  # the first of them
     jobs: int = JOBS
     ablations: bool = True
 
     @property
-    def policies(self) -> dict[str, str]:
+    def policies(self) -> dict[str, Variant]:
         """What is compared, by label."""
         return POLICIES | (ABLATIONS if self.ablations else {})
 
@@ -103,9 +106,8 @@ class QoredlStudy:
             (f"deadlines met, {OURS} over {self.best_other}, the next best", "-", self.ahead(OURS, self.best_other)),
         ]
         if self.part.ablations:
-            for name in ABLATIONS:
-                base = OURS if name.startswith(OURS) else THEIRS
-                found.append((f"deadlines met, {base} over {name}", "-", self.ahead(base, name)))
+            for name, variant in ABLATIONS.items():
+                found.append((f"deadlines met, {variant.base} over {name}", "-", self.ahead(variant.base, name)))
         return found
 
     @property
@@ -132,8 +134,14 @@ class QoredlStudy:
             "seed": part.seed,
             "jobs": part.jobs,
             "results": [
-                {"policy": name, "text": text, **{measure: record(self.of(name, measure)) for measure in MEASURES}}
-                for name, text in part.policies.items()
+                {
+                    "policy": name,
+                    "text": variant.policy,
+                    "prediction": variant.prediction,
+                    "ranged": variant.ranged,
+                    **{measure: record(self.of(name, measure)) for measure in MEASURES},
+                }
+                for name, variant in part.policies.items()
             ],
             "claims": [
                 {"claim": claim, "printed": printed, "ours": record(ours)} for claim, printed, ours in self.findings()
@@ -146,20 +154,22 @@ def run(part: QoredlPart, progress: Progress = lambda done, total: None) -> Qore
     """Run it; ``progress`` gets the runs that are done, and all."""
     found: dict[tuple[str, str, float], list[dict[str, float]]] = {}
     todo = list(product(part.policies.items(), part.cells, range(part.seeds)))
-    for done, ((name, text), (bed, load), number) in enumerate(todo):
-        found.setdefault((name, bed, load), []).append(one_run(text, bed, load, part.seed + number, part.jobs))
+    for done, ((name, variant), (bed, load), number) in enumerate(todo):
+        found.setdefault((name, bed, load), []).append(one_run(variant, bed, load, part.seed + number, part.jobs))
         progress(done + 1, len(todo))
     return QoredlStudy(part, found)
 
 
-def one_run(policy: str, bed: str, load: float, seed: int, jobs: int) -> dict[str, float]:
+def one_run(variant: Variant, bed: str, load: float, seed: int, jobs: int = JOBS) -> dict[str, float]:
     """The numbers of one run."""
     testbed = TESTBEDS[bed]
-    cluster, trace = testbed.cluster, workload(testbed, load, seed, jobs)
-    simulator = Simulator(trace, cluster, seed=seed, scenario=Scenario(scaling=testbed.scaling(cluster)))
-    simulator.run(registry.policy(policy))
+    cluster, asked = testbed.cluster, workload(testbed, load, seed, jobs)
+    scene, trace = Scenario(scaling=testbed.scaling(cluster)), varied(asked, variant, seed)
+    alone = Simulator(asked, cluster, seed=seed, scenario=scene).world  # what could be met is the same for all variants
+    simulator = Simulator(trace, cluster, seed=seed, scenario=scene)
+    simulator.run(registry.policy(variant.policy))
     world = simulator.world
-    found = deadlines(trace, world.jobs, simulator.events, alone_ms(trace, world.jobs, world.scaling, cluster))
+    found = deadlines(trace, world.jobs, simulator.events, alone_ms(asked, alone.jobs, alone.scaling, cluster))
     used = float(world.jobs[w.ATTAINED].sum())
     return {
         "met": found["met_share"],

@@ -8,14 +8,16 @@ from shunter.report.bootstrap import Estimate
 from shunter.report.terminal.tables import duration, number, share, table
 from shunter.reproduce import views
 from shunter.reproduce.qoredl import paper
-from shunter.reproduce.qoredl.design import ASSUMED, TESTBEDS
+from shunter.reproduce.qoredl.design import ASSUMED, CHOSEN_BY, NOISE, TESTBEDS
 from shunter.reproduce.qoredl.study import QoredlStudy
 from shunter.reproduce.writing import interval
 
 DEFINED = (
     "met: share of the deadlines that could be met alone; efficiency: instance time at the width asked for over that"
     " which was used",
-    "* an oracle: it knows the true remaining work; ±: 95 % intervals over seeds, differences seed by seed",
+    "in parentheses: 95 % intervals over seeds, of differences seed by seed",
+    "prediction: users declare an upper bound of the work, and policies plan with it (none); noisy and true put a"
+    f" prediction in its place, noisy with a mean error of {NOISE:.0%} of the declared run; no policy sees the truth",
 )
 
 
@@ -28,12 +30,15 @@ def points(found: Estimate) -> str:
 
 def view(study: QoredlStudy) -> RenderableType:
     """Deadlines met by testbed and load, the rest, and what is claimed."""
-    return Group(met(study), rest(study), claims(study), *views.notes(*DEFINED, *paper.WHY, *ASSUMED))
+    return Group(met(study), rest(study), claims(study), *views.notes(*DEFINED, *paper.WHY, *ASSUMED, *CHOSEN_BY))
 
 
-def label(study: QoredlStudy, policy: str) -> str:
-    """A policy's name, with a star where it is an oracle."""
-    return policy + "*" * ("oracle" in study.part.policies[policy])
+def setting_rows(study: QoredlStudy) -> list[list[str]]:
+    """What each label stands for."""
+    return [
+        [name, variant.policy, variant.prediction, "" if variant.ranged else "as asked for"]
+        for name, variant in study.part.policies.items()
+    ]
 
 
 def met_rows(study: QoredlStudy) -> list[list[str]]:
@@ -41,7 +46,7 @@ def met_rows(study: QoredlStudy) -> list[list[str]]:
     rows = []
     for policy in study.part.policies:
         cells = [share(study.of(policy, "met", [cell]).value) for cell in study.part.cells]
-        rows.append([label(study, policy), *cells, share(study.of(policy, "met").value)])
+        rows.append([policy, *cells, share(study.of(policy, "met").value)])
     return rows
 
 
@@ -49,7 +54,7 @@ def rest_rows(study: QoredlStudy) -> list[list[str]]:
     """Lateness, moves, efficiency: means of all cells."""
     return [
         [
-            label(study, policy),
+            policy,
             duration(study.of(policy, "late_s").value),
             number(study.of(policy, "moves").value),
             share(study.of(policy, "efficiency").value),

@@ -1,0 +1,127 @@
+"""What jobs without deadlines pay: ``python -m benchmarks.undated_waits [SEEDS] [FIRST_SEED] [JOBS] [EVERY]``.
+
+Of the workloads of ``shunter reproduce qoredl`` every second job (or: only every EVERY-th) has a deadline. So has every
+second job of synthetic traces on 64 GPUs, which can run on half to twice the GPUs that they ask for, or on these alone.
+The waits of the others under ``elastic``, in all and also after stops, are compared with those under
+``saf:backfill=easy``, on the same jobs. A P99 below a minute counts as a minute. The aim is a ratio of P99 of at most
+1.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from shunter import clusters, registry
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.model import GPU, Trace
+from shunter.reproduce.qoredl.design import GRACE_S, LOADS, SLACK, TESTBEDS, workload
+from shunter.scaling.curves import Scaling
+from shunter.seeding import rng
+from shunter.setup import read_trace
+from shunter.sim import Scenario, Simulator
+from shunter.world import F64
+
+OURS, BASE = "elastic", "saf:backfill=easy"
+SEEDS, JOBS, EVERY = 10, 120, 2
+AIM = 1.2
+LEAST_S = 60.0
+OVERSTATED = (1.0, 2.0)  # declared over true work of synthetic jobs
+
+
+class Waits(NamedTuple):
+    """P99 and mean of the waits of jobs without deadlines, in seconds, and the share of deadlines met."""
+
+    p99: float
+    mean: float
+    met: float
+
+
+class Place(NamedTuple):
+    """Machines, and jobs for them by load, seed and number."""
+
+    cluster: Cluster
+    scaling: Scaling
+    jobs: Callable[[float, int, int], Trace]
+
+
+def places() -> dict[str, Place]:
+    """The testbeds, and a cluster of 64 GPUs with and without ranges."""
+    found = {}
+    for name, bed in TESTBEDS.items():
+        cluster = bed.cluster
+        found[name] = Place(cluster, bed.scaling(cluster), partial(workload, bed))
+    machines = clusters.load("8x8")
+    for name, ranged in (("64 GPUs", True), ("64 GPUs, fixed widths", False)):
+        found[name] = Place(machines, Scaling.usual(machines), partial(synthetic, ranged))
+    return found
+
+
+def synthetic(ranged: bool, load: float, seed: int, jobs: int) -> Trace:
+    """Synthetic jobs with declared work, deadlines and, where wanted, ranges."""
+    trace, draw = read_trace(f"synthetic:jobs={jobs},gpus=64,load={load:g},seed={seed}"), rng(seed, "undated waits")
+    declared = np.rint(trace.duration * draw.uniform(*OVERSTATED, jobs)).astype(np.int64)
+    deadline = np.rint(declared * draw.uniform(*SLACK, jobs) + GRACE_S * 1000).astype(np.int64)
+    asked = trace.gpus // GPU
+    least, most = np.maximum(asked // 2, 1) * ranged, 2 * np.maximum(asked, 1) * ranged
+    return dataclasses.replace(trace, declared=declared, deadline=deadline, min_gpus=least, max_gpus=most)
+
+
+def mixed(trace: Trace, every: int) -> Trace:
+    """The same jobs; only every so many-th has a deadline."""
+    return dataclasses.replace(trace, deadline=np.where(np.arange(len(trace)) % every == 0, trace.deadline, 0))
+
+
+def waits(policy: str, place: Place, trace: Trace, seed: int) -> Waits:
+    """What one run shows."""
+    simulator = Simulator(trace, place.cluster, seed=seed, scenario=Scenario(scaling=place.scaling))
+    simulator.run(registry.policy(policy))
+    jobs, dated = simulator.world.jobs, trace.deadline > 0
+    waited: F64 = jobs[w.WAITED][~dated] / 1000
+    in_time = jobs[w.ENDED_AT][dated] - jobs[w.SUBMIT][dated] <= trace.deadline[dated]
+    return Waits(float(np.quantile(waited, 0.99)), float(waited.mean()), float(in_time.mean()))
+
+
+def main(seeds: int = SEEDS, first: int = 0, jobs: int = JOBS, every: int = EVERY) -> None:
+    """Print a row for each testbed and load, and the seeds above the aim."""
+    head = ("testbed", "load", "P99, median ratio", "largest", "above the aim", "mean wait, ratio", "met", "met, saf")
+    sys.stdout.write(f"| {' | '.join(head)} |\n" + "|---" * len(head) + "|\n")
+    above = []
+    for (name, place), load in product(places().items(), LOADS):
+        pairs = []
+        for seed in range(first, first + seeds):
+            trace = mixed(place.jobs(load, seed, jobs), every)
+            ours, base = (waits(policy, place, trace, seed) for policy in (OURS, BASE))
+            pairs.append((ours, base))
+            if ratio(ours, base) > AIM:
+                above.append(f"{name}, load {load:g}, seed {seed}: {ours.p99:,.0f} s over {base.p99:,.0f} s")
+        sys.stdout.write(f"| {name} | {load:g} | {row(pairs)} |\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"\nP99 above {AIM} times: {len(above)} of {seeds * len(LOADS) * len(places())} runs\n")
+    sys.stdout.writelines(f"- {line}\n" for line in above)
+
+
+def ratio(ours: Waits, base: Waits) -> float:
+    """P99 over P99."""
+    return max(ours.p99, LEAST_S) / max(base.p99, LEAST_S)
+
+
+def row(pairs: list[tuple[Waits, Waits]]) -> str:
+    """The numbers of one testbed and load."""
+    ratios = [ratio(*pair) for pair in pairs]
+    means = [sum(pair[at].mean for pair in pairs) for at in range(2)]
+    met = [float(np.mean([pair[at].met for pair in pairs])) for at in range(2)]
+    many = sum(each > AIM for each in ratios)
+    cells = (f"{np.median(ratios):.2f}", f"{max(ratios):.2f}", f"{many} of {len(pairs)}")
+    return " | ".join((*cells, f"{means[0] / max(means[1], 1.0):.2f}", f"{met[0]:.1%}", f"{met[1]:.1%}"))
+
+
+if __name__ == "__main__":
+    main(*(int(each) for each in sys.argv[1:5]))
