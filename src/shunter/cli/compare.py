@@ -161,7 +161,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         general,
         load or "",
         checkpointable or "",
-        scaling or "",
+        str(scaling or ""),
     )
     reading = (with_columns(format, columns), on_bad_row or "fail")
     setup = set_up(trace, cluster, must_fit, *reading, network or "", contention, *texts)
