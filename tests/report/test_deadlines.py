@@ -26,6 +26,8 @@ def test_met_possible_and_late():
     assert (found["jobs"], found["feasible"], found["met"], found["met_share"]) == (3, 2, 1, 0.5)
     assert found["lateness_s"]["mean"] == pytest.approx((0 + 30 + 150) / 3)
     assert (found["by_size"], found["by_user"]) == ({"1": 0.5}, {"ann": 1.0, "bob": 0.0})
+    assert found["lateness_by_size"] == {"1": pytest.approx((0 + 30 + 150) / 3)}
+    assert found["lateness_by_user"] == {"ann": pytest.approx((0 + 150) / 2), "bob": 30.0}
     assert found["moves_per_job"] == 0
 
 
@@ -52,6 +54,8 @@ def test_tables_show_them():
     assert "1 of 3: 50.0 % of the 2 that could be met alone" in text
     assert "deadlines" in text
     assert "moves" in text
+    assert "bob" in text  # by user, those with the fewest met first
+    assert "0.0 %, 30.0 s" in text
 
 
 def test_edf_and_llf_order_by_what_they_say():

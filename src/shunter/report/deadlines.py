@@ -16,6 +16,8 @@ from shunter.world import F64, I64
 if TYPE_CHECKING:
     import polars as pl
 
+Groups = dict[str, NDArray[np.bool_]]  # jobs by name
+
 
 def alone_ms(trace: Trace, jobs: I64, scaling: F64, cluster: Cluster) -> F64:
     """How long each job takes alone on the cluster at its best width; a lower bound where communication costs time.
@@ -46,6 +48,9 @@ def deadlines(trace: Trace, jobs: I64, events: I64, alone: F64) -> dict[str, Any
     ended = jobs[w.STATE] == w.DONE
     late = np.where(ended, jobs[w.ENDED_AT] - jobs[w.SUBMIT] - trace.deadline, np.iinfo(np.int64).max)
     met = with_one & (late <= 0)
+    bins = np.searchsorted([GPU * top for _, top in SIZES], trace.gpus)
+    sizes = {name: bins == index for index, (name, _) in enumerate(SIZES)}
+    users = {name: trace.user == code for code, name in enumerate(trace.users)}
     moves = int((events[:, 1] == w.MOVE).sum()) + int(jobs[w.PREEMPTIONS].sum())
     return {
         "jobs": int(with_one.sum()),
@@ -54,12 +59,10 @@ def deadlines(trace: Trace, jobs: I64, events: I64, alone: F64) -> dict[str, Any
         "met_share": _share(met, could),
         "lateness_s": spread(np.maximum(late[with_one & ended], 0), 1000),
         "moves_per_job": moves / max(len(trace), 1),
-        "by_size": _grouped(met, could, trace.gpus, SIZES),
-        "by_user": {
-            name: _share(met & (trace.user == code), could & (trace.user == code))
-            for code, name in enumerate(trace.users)
-            if (could & (trace.user == code)).any()
-        },
+        "by_size": _shares(met, could, sizes),
+        "by_user": _shares(met, could, users),
+        "lateness_by_size": _means(late, with_one & ended, sizes),
+        "lateness_by_user": _means(late, with_one & ended, users),
     }
 
 
@@ -68,12 +71,17 @@ def _share(met: NDArray[np.bool_], could: NDArray[np.bool_]) -> float:
     return int((met & could).sum()) / int(could.sum()) if could.any() else 1.0
 
 
-def _grouped(
-    met: NDArray[np.bool_], could: NDArray[np.bool_], milli_gpus: I64, sizes: tuple[tuple[str, int], ...]
-) -> dict[str, float]:
-    bins = np.searchsorted([GPU * top for _, top in sizes], milli_gpus)
-    groups = {name: could & (bins == index) for index, (name, _) in enumerate(sizes)}
-    return {name: _share(met, group) for name, group in groups.items() if group.any()}
+def _shares(met: NDArray[np.bool_], could: NDArray[np.bool_], groups: Groups) -> dict[str, float]:
+    return {name: _share(met, could & group) for name, group in groups.items() if (could & group).any()}
+
+
+def _means(late: I64, some: NDArray[np.bool_], groups: Groups) -> dict[str, float]:
+    """How late the jobs of each group were in the mean, s; those in time count as 0."""
+    return {
+        name: float(np.maximum(late[some & group], 0).mean()) / 1000
+        for name, group in groups.items()
+        if (some & group).any()
+    }
 
 
 def why_columns(trace: Trace, alone: F64) -> dict[str, pl.Series]:

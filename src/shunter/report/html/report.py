@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shunter.report import additions
 from shunter.report.html import findings
 from shunter.report.html.course import courses, distributions
+from shunter.report.html.due import due
 from shunter.report.html.energy import asleep
 from shunter.report.html.files import check_file, write_file
 from shunter.report.html.findings import Row, label
@@ -58,6 +59,9 @@ def contents(
         Section("Which jobs wait", distributions(names, runs, rows)),
         Section("Over time", courses(names, runs, rows)),
     ]
+    kept = due(names, runs, rows)
+    if kept:
+        sections.append(Section("Deadlines", kept))
     slept = asleep(names, runs, rows)
     if slept:
         sections.append(Section("Energy", slept))

@@ -21,6 +21,7 @@ _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GP
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
 _DUE = "possible: alone on the cluster, at its best width, the job would meet its deadline; moves: stops and resizes"
+_MOST_USERS = 5  # of those with deadlines, in a terminal
 _SLEEP = "jobs delayed: they started when a node was awake again; MWh: what nodes, GPUs and cooling draw"
 DECLARED = "† by declarations: it knows the run times that users declared, exact ones if the trace has no others"
 ORACLE = "* an oracle: it knows the true run times, which no live cluster does"
@@ -97,7 +98,27 @@ def _deadlines(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
         [Text(number(found["moves_per_job"])) for found in kept],
     ]
     _fill(made, rows, columns)
-    return made, Text(f" {_DUE}", style="dim")
+    return made, Text(f" {_DUE}", style="dim"), *_due_groups(rows)
+
+
+def _due_groups(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
+    """Deadlines met and mean lateness by size, and by user: those with the fewest met."""
+    for key, name in (("by_size", "GPUs"), ("by_user", "user")):
+        kept = [row["deadlines"] for row in rows]
+        groups = list(kept[0][key])
+        if key == "by_user":
+            groups = sorted(groups, key=lambda group: min(found[key].get(group, 1.0) for found in kept))[:_MOST_USERS]
+        if len(groups) < 2:
+            continue
+        made = table(name, *(f"{_name(row)}\nmet, late" for row in rows))
+        for group in groups:
+            cells = [_due_cell(found[key].get(group), found[f"lateness_{key}"].get(group)) for found in kept]
+            made.add_row(group, *cells)
+        yield made
+
+
+def _due_cell(met: float | None, late: float | None) -> str:
+    return "-" if met is None or late is None else f"{share(met)}, {duration(late)}"
 
 
 def _energy(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
@@ -167,7 +188,8 @@ def summary_view(summary: dict[str, Any]) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     for name, text in _facts(summary):
         facts.add_row(Text(f" {name}", style="dim"), text)
-    return Group(times, sizes, facts, *_notes([summary]))
+    due = _due_groups([summary]) if "deadlines" in summary else ()
+    return Group(times, sizes, *due, facts, *_notes([summary]))
 
 
 def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
