@@ -33,20 +33,25 @@ class Scripted:
 
     plan: Sequence[str] = (BASE, OTHER)
     name: str = "a script"
+    remark: str = "reads its script"
+    closed: bool = False
     seen: list[Round] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
 
-    def begin(self, in_force: str) -> PolicyChoice:
+    def begin(self, in_force: str, switched: float | None) -> PolicyChoice:
         self.begun.append(in_force)
         return PolicyChoice(policy(in_force if in_force in self.plan else BASE), "first")
 
-    def choose(self, current: Round) -> PolicyChoice | None:
+    def choose(self, current: Round, in_force: str) -> PolicyChoice | None:
         self.seen.append(current)
         at = min(len(self.seen), len(self.plan)) - 1
         return PolicyChoice(policy(self.plan[at]), "the script says so", f"line {at}")
 
     def hand_back(self, why: str) -> PolicyChoice | None:
         return PolicyChoice(policy(BASE), why)
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def busy() -> MemoryManager:
@@ -141,12 +146,12 @@ def test_a_controller_that_was_killed_after_the_intent_goes_on_with_the_new_poli
 
     @dataclass
     class Fatal(Scripted):
-        def choose(self, current: Round) -> PolicyChoice | None:
+        def choose(self, current: Round, in_force: str) -> PolicyChoice | None:
             if len(self.seen) == 1:
                 with closing(Journal(journal)) as book:
                     SwitchLog(book).intend(BASE, OTHER, "the script says so", "")
                 raise Killed
-            return super().choose(current)
+            return super().choose(current, in_force)
 
     with pytest.raises(Killed):
         control(manager, journal, Fatal())
@@ -174,8 +179,8 @@ def test_the_guard_holds_a_switch_back_and_lets_it_pass_later(tmp_path: Path) ->
 
     @dataclass
     class Doubtful(Scripted):
-        def choose(self, current: Round) -> PolicyChoice | None:
-            chosen = super().choose(current)
+        def choose(self, current: Round, in_force: str) -> PolicyChoice | None:
+            chosen = super().choose(current, in_force)
             rounds.controller.doubt = "jobs wait longer" if len(self.seen) < 4 else ""
             return chosen
 

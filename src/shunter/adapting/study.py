@@ -301,7 +301,8 @@ def _spaces(policy: str) -> list[PolicySpace]:
     found = spaces_of(policy)
     if policy != ANY:
         return found
-    return [space for space in found if capability(Learns, policy_of(space.policy)) is None]
+    learns = {space.policy: capability(Learns, policy_of(space.policy)) for space in found}
+    return [space for space in found if (model := learns[space.policy]) is None or not model.predictor]
 
 
 def _first(policy: str) -> str:

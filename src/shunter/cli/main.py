@@ -11,6 +11,7 @@ from shunter import __version__, notices
 from shunter.cli import (
     adapt,
     advise,
+    autopilot,
     cluster,
     compare,
     compile_kernels,
@@ -127,6 +128,7 @@ app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("energy", epilog=energy.EXAMPLES)(energy.energy)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.command("adapt", epilog=adapt.EXAMPLES)(adapt.adapt)
+app.command("autopilot", epilog=autopilot.EXAMPLES)(autopilot.autopilot)
 app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.command("web", epilog=web.EXAMPLES)(web.web)
 app.add_typer(cluster.app, name="cluster")

@@ -11,10 +11,35 @@ from shunter.cli.console import policy_names
 
 PolicyOption: TypeAlias = Annotated[
     str,
-    typer.Option("--policy", "-p", metavar="P", help="The policy that orders the queue.", autocompletion=policy_names),
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar="P",
+        help="The policy that orders the queue; auto: the autopilot chooses.",
+        autocompletion=policy_names,
+    ),
 ]
 ModeOption: TypeAlias = Annotated[
     str, typer.Option(metavar="watch|dry-run|act", help="Report, print or apply the changes.")
+]
+
+# -- the autopilot (--policy auto)
+
+BaselineOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="P", autocompletion=policy_names, help="auto: the site's own policy; default: as Slurm is configured."
+    ),
+]
+CandidateOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="P", autocompletion=policy_names, help="auto: it may choose this policy; repeatable."),
+]
+LimitsOption: TypeAlias = Annotated[
+    str, typer.Option(metavar="K=V,...", help="auto: objective, worst_p99=1.5, worst_fairness=0.95, hours=24, gain ...")
+]
+RepositoryOption: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="auto: where ended jobs are kept; default: beside the journal.")
 ]
 
 # -- how often

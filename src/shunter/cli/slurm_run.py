@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -20,11 +22,18 @@ from shunter.cli.slurm_audit import JOURNAL, JournalOption, check_journal
 if TYPE_CHECKING:
     from shunter.errors import LiveError
     from shunter.live.controller import Mode, RoundResult
+    from shunter.live.guard import Tolerance
     from shunter.live.manager import ResourceManager
     from shunter.live.metrics import Metrics
+    from shunter.live.running import ControllerSettings
+    from shunter.live.sources import PolicySource
+    from shunter.model import Trace
+    from shunter.protocols import Policy
 
 T = TypeVar("T")
 PATIENT_INTERVALS, PATIENCE_S = 3, 240.0  # without a round, after which systemd may take us for hung
+AUTO = "auto"  # in place of a policy
+AUTO_MARGIN = 0.05  # the guard's, unless it is set
 MOST_SHOWN = 10  # of what can't be read, in one round
 EXAMPLES = """Examples:
 
@@ -35,6 +44,10 @@ shunter slurm run --policy sjf:backfill=easy --mode dry-run --rounds 1   # the e
 shunter slurm run --policy wfp3 --mode act --exclude-partition urgent --max-changes 20
 
 shunter slurm run --policy sjf --mode act --guard watch:margin=0.1,patience=3   # it only notes that jobs wait longer
+
+shunter slurm run --policy auto --history site/jobs.parquet   # watch what the autopilot would choose, and why
+
+shunter slurm run --policy auto --mode act --candidate saf:backfill=easy --limits worst_p99=1.2,hours=48
 
 shunter slurm release                               # stop it, undo everything, and give the jobs back to Slurm
 
@@ -64,6 +77,10 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     audit_log: given.AuditLogOption = None,
     guard: given.GuardOption = "on",
     resume: given.ResumeOption = False,
+    baseline: given.BaselineOption = None,
+    candidate: given.CandidateOption = None,
+    limits: given.LimitsOption = "",
+    repository: given.RepositoryOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a policy on the live cluster that Slurm runs here.
@@ -78,10 +95,11 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.live.guard import Tolerance
     from shunter.live.levers import levers_from
     from shunter.live.stops import StopLimits
-    from shunter.registry import policy as policy_named
     from shunter.slurm.client import Client
     from shunter.slurm.manager import SlurmManager
 
+    autopilot = _AutopilotOptions(baseline, tuple(candidate or ()), limits, repository)
+    autopilot.check(policy)
     settings = running.ControllerSettings(
         mode_named(mode),
         Rhythm(interval, min(poll, interval)),
@@ -95,8 +113,9 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     stop = _stopped_by_signals()
     past = traces.read(history) if history is not None else None
     manager = SlurmManager(Client())
-    reports = [_json_report(manager) if json else _report(mode, manager)]
+    reports = [_json_report(manager)] if json else [_report(mode, manager), _policy_report()]
     with ExitStack() as stack:
+        source, tolerance = autopilot.source(policy, manager, journal, past, settings, stack)
         silences = [_report_silence, lambda problem: notify.alive(str(problem))]
         reports.append(lambda result: notify.alive(_summary(result, mode)))
         notify.patience(PATIENT_INTERVALS * interval + PATIENCE_S)
@@ -107,15 +126,68 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         if audit_log is not None:
             reports.append(_audited(stack, audit_log, journal))
         running.run(
-            policy_named(policy),
+            source,
             manager,
             journal,
-            settings,
+            replace(settings, guard=tolerance),
             stop=stop,
             history=past,
             on_round=_each(reports),
             on_silence=_each(silences),
         )
+
+
+@dataclass(frozen=True)
+class _AutopilotOptions:
+    """What was set of the autopilot."""
+
+    baseline: str | None
+    candidates: tuple[str, ...]
+    limits: str
+    repository: Path | None
+
+    def check(self, policy: str) -> None:
+        """Refuse options that would have no effect."""
+        from shunter.errors import LiveError
+
+        if policy != AUTO and (self.baseline or self.candidates or self.limits or self.repository):
+            raise LiveError(
+                f"--baseline, --candidate, --limits and --repository are for --policy {AUTO}; leave them out"
+            )
+
+    def source(
+        self,
+        policy: str,
+        manager: ResourceManager,
+        journal: Path,
+        history: Trace | None,
+        settings: ControllerSettings,
+        stack: ExitStack,
+    ) -> tuple[Policy | PolicySource, Tolerance | None]:
+        """The policy, or the autopilot; and what the guard tolerates, with the baseline as its shadow."""
+        from shunter.adapting.autopilot.candidates import Candidates
+        from shunter.adapting.autopilot.live import LivePilot
+        from shunter.adapting.autopilot.rule import AutopilotLimits
+        from shunter.live.controller import Mode
+        from shunter.live.guard import Tolerance
+        from shunter.live.journal_file import check_place, make_folder
+        from shunter.registry import policy as policy_named
+
+        guard = settings.guard
+        if policy != AUTO:
+            return policy_named(policy), guard
+        chosen = Candidates.of(self.candidates, self.baseline or manager.own_policy())
+        folder = self.repository
+        if folder is None and settings.mode is Mode.ACT:
+            folder = journal.with_name(f"{journal.name}.jobs")
+        if folder is None:  # one that only watches writes nothing that stays
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="shunter-")))
+        make_folder(folder / "hours")
+        check_place(folder / "hours")
+        if guard is not None:
+            strict = guard == Tolerance()
+            guard = replace(guard, base=guard.base or chosen.baseline, margin=AUTO_MARGIN if strict else guard.margin)
+        return LivePilot(chosen, AutopilotLimits.of(self.limits), folder, history), guard
 
 
 def mode_named(text: str) -> Mode:
@@ -216,7 +288,6 @@ def _report(mode: str, manager: ResourceManager) -> Callable[[RoundResult], None
             note(f"the poll was {result.stale_s:.0f} s old, so nothing was changed; the next round polls again", "late")
         if result.silence and not result.failed:
             note(f"{result.silence}; the next round polls again", "unsure", "yellow")
-        _report_switch(result)
         if result.paused and result.paused != paused:  # once
             note(f"{result.paused}. It only watches now", "HANDED BACK", "bold red")
         paused = result.paused
@@ -224,13 +295,21 @@ def _report(mode: str, manager: ResourceManager) -> Callable[[RoundResult], None
     return report
 
 
-def _report_switch(result: RoundResult) -> None:
-    """Reports a change of the policy, or why it stays."""
-    if (switch := result.switch) is None:
-        return
-    because = switch.why + (f" ({switch.evidence})" if switch.evidence else "")
-    said = f"stays {switch.before}: {switch.refused}; wanted: {switch.policy}" if switch.refused else ""
-    note(said or f"{switch.before} -> {switch.policy}: {because}", "policy", "bold yellow")
+def _policy_report() -> Callable[[RoundResult], None]:
+    """Reports changes of the policy, and what its source has to say, once."""
+    before = ""
+
+    def report(result: RoundResult) -> None:
+        nonlocal before
+        if (switch := result.switch) is not None:
+            because = switch.why + (f" ({switch.evidence})" if switch.evidence else "")
+            stays = f"stays {switch.before}: {switch.refused}; wanted: {switch.policy}" if switch.refused else ""
+            note(stays or f"{switch.before} -> {switch.policy}: {because}", "policy", "bold yellow")
+        if result.remark and result.remark != before:
+            note(result.remark, "autopilot", "cyan")
+        before = result.remark
+
+    return report
 
 
 def _json_report(manager: ResourceManager) -> Callable[[RoundResult], None]:

@@ -22,7 +22,8 @@ from shunter.world import I64
 if TYPE_CHECKING:
     import polars as pl
 
-NUMBERS = ("submit", "duration", "gpus", "cpus", "mem_gib")  # columns of a trace, in its own units
+NUMBERS = ("submit", "duration", "gpus", "cpus", "mem_gib", "limit")  # columns of a trace, in its own units
+ADDED = ("limit",)  # which files of older releases lack
 NAMES = ("user", "vc", "gpu_type")
 MOST_HOURS = 24 * 7 * 12
 MOST_JOBS = 20_000  # of one hour
@@ -107,7 +108,10 @@ def _checked(frame: pl.DataFrame, hour: int) -> pl.DataFrame:
     """The table, if it is one of jobs of this hour."""
     import polars as pl
 
+    missing = [name for name in ADDED if name not in frame.columns]
+    frame = frame.with_columns(pl.lit(0, pl.Int64).alias(name) for name in missing)
     expected = {"job_id": pl.String, **dict.fromkeys(NUMBERS, pl.Int64), **dict.fromkeys(NAMES, pl.String)}
+    frame = frame.select(name for name in expected if name in frame.columns) if missing else frame
     if dict(frame.schema) != expected:
         raise ValueError(f"must have the columns {', '.join(expected)} with numbers and names")
     if len(frame) > MOST_JOBS or any(frame[name].null_count() for name in expected):

@@ -73,6 +73,7 @@ class RoundResult:
     unread: dict[str, str] = field(default_factory=dict)  # jobs and nodes that can't be read, just noticed, and why
     policy: str = ""  # in force in this round
     switch: PolicySwitch | None = None  # to that policy, or one that was refused
+    remark: str = ""  # of what chooses the policy
     ratio: float | None = None  # realised mean wait over the shadow's, where the guard has compared them
 
 

@@ -55,6 +55,7 @@ def record(result: RoundResult, manager: ResourceManager) -> dict[str, Any]:
         "stale_s": result.stale_s,
         "guard_ratio": result.ratio,
         "policy": result.policy,
+        "remark": result.remark,
         "switch": asdict(result.switch) if result.switch is not None else None,
     }
 

@@ -61,7 +61,7 @@ class Rounds:
             if self.authority is not None:
                 self.authority.check(wanted.snapshot)  # handed back, or another controller acts: change nothing
             result = self.controller.act_on(wanted)  # reconcile, find orders, write them down, carry them out
-            result.policy, result.switch = switching.text, self._switch
+            result.policy, result.switch, result.remark = switching.text, self._switch, switching.source.remark
             switching.round_over()
             for observe in self.observers:  # watchdog and guard first, then output, metrics and audit log
                 observe(result)

@@ -81,6 +81,7 @@ def run(
         try:
             rounds.run(settings.rounds)
         finally:
+            source.close()
             if presence is not None:
                 presence.remove()
         controller.note(END, "stopped")

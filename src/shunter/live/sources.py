@@ -23,20 +23,26 @@ class PolicySource(Protocol):
     """Decides which policy orders the queue.  A controller calls it in every round, so it must answer at once."""
 
     name: str  # as people call it; "": the policy never changes, and nothing is noted of it
+    remark: str  # what people should know now, such as why it can't choose yet; "": nothing
 
-    def begin(self, in_force: str) -> PolicyChoice:
-        """The policy of the first round; ``in_force`` is what the journal says was in force, "": nothing was.
+    def begin(self, in_force: str, switched: float | None) -> PolicyChoice:
+        """The policy of the first round, by what the journal says; it may be called more than once.
 
-        The text comes from a file: a source must check it before it makes a policy of it.
+        ``in_force`` was last, "": nothing was; and when the policy was last ``switched``, in seconds since 1970, None:
+        never.  The text comes from a file: a source must check it before it makes a policy of it.
         """
         ...
 
-    def choose(self, current: Round) -> PolicyChoice | None:
-        """The policy from this round on; None: the same as before."""
+    def choose(self, current: Round, in_force: str) -> PolicyChoice | None:
+        """The policy from this round on; None: the same as before, which is ``in_force``."""
         ...
 
     def hand_back(self, why: str) -> PolicyChoice | None:
         """The policy to return to, because the jobs were handed back; None: the same as before."""
+        ...
+
+    def close(self) -> None:
+        """No round comes any more."""
         ...
 
 
@@ -46,18 +52,22 @@ class FixedPolicy:
 
     policy: Policy
     name: str = ""
+    remark: str = ""
 
-    def begin(self, in_force: str) -> PolicyChoice:
+    def begin(self, in_force: str, switched: float | None) -> PolicyChoice:
         """The policy."""
         return PolicyChoice(self.policy)
 
-    def choose(self, current: Round) -> PolicyChoice | None:
+    def choose(self, current: Round, in_force: str) -> PolicyChoice | None:
         """It stays."""
         return None
 
     def hand_back(self, why: str) -> PolicyChoice | None:
         """It stays."""
         return None
+
+    def close(self) -> None:
+        """There is nothing to end."""
 
 
 def source_of(policy: Policy | PolicySource) -> PolicySource:

@@ -47,8 +47,10 @@ def _check(policy: Policy, backend: LiveBackend) -> None:
 
 def first_choice(source: PolicySource, controller: Controller) -> PolicyChoice:
     """The policy of the first round: what the journal has in force, if the source agrees to it."""
-    noted = bool(source.name) and controller.mode is Mode.ACT
-    return source.begin(SwitchLog(controller.journal).in_force() if noted else "")
+    if not source.name or controller.mode is not Mode.ACT:
+        return source.begin("", None)
+    log = SwitchLog(controller.journal)
+    return source.begin(log.in_force(), log.last_at())
 
 
 class PolicyInForce:
@@ -89,7 +91,7 @@ class PolicyInForce:
 
     def consider(self, current: Round) -> PolicySwitch | None:
         """Switch if the source wants to, and nothing speaks against it; None: the policy stays."""
-        controller, choice = self.controller, self.source.choose(current)
+        controller, choice = self.controller, self.source.choose(current, self.text)
         back = bool(controller.paused)
         if back:
             choice = self.source.hand_back(controller.paused)

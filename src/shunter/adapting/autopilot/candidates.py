@@ -1,0 +1,117 @@
+"""What an autopilot may choose: built-in policies with the settings that an operator allows, and nothing else.
+
+A policy text may come from a journal, which is a file.  It is parsed and compared with the declared ranges; nothing is
+imported by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from shunter import registry
+from shunter.capabilities import Compilable, Holds, Learns, capability
+from shunter.errors import PolicyError, ShunterError
+from shunter.params import Among, Between, Growing, named
+from shunter.protocols import Policy
+from shunter.seeding import rng
+from shunter.tuning.spaces import PolicySpace, SearchedParam, choosable, space_of
+
+USUAL = ("saf:backfill=easy", "sjf:backfill=easy", "wfp3:backfill=easy", "srsf", "tiresias")
+LONGEST = 1000  # characters of a policy
+DRAWS = 20  # points of a space, by which one knows whether it has more than one
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Policies as texts; what a text does not set, and the policy declares worth searching, is searched."""
+
+    texts: tuple[str, ...]
+    baseline: str  # where it begins, and where it returns to
+
+    @classmethod
+    def of(cls, texts: Sequence[str], baseline: str) -> Candidates:
+        """Checked and spelled out; none: the usual ones."""
+        known = set(choosable())
+        for text in texts:
+            name = named(text)[0]
+            if name not in known:
+                raise PolicyError(f"the autopilot can't choose '{name}'; choose among {', '.join(sorted(known))}")
+        made = [registry.policy(text) for text in (baseline, *(texts or USUAL))]
+        for policy in made:
+            _check_usable(policy)
+        base, *others = (registry.text(policy) for policy in made)
+        return cls(tuple(dict.fromkeys(text for text in others if text != base)), base)
+
+    @cached_property
+    def spaces(self) -> tuple[PolicySpace, ...]:
+        """What is searched."""
+        return tuple(space for text in self.texts if _varies(space := space_of(text)))
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """What every search tries: the baseline and the candidates as they were set."""
+        return (self.baseline, *self.texts)
+
+    def contains(self, text: str) -> bool:
+        """Whether a text, which anybody may have written, is one of these policies with settings that are allowed."""
+        if text in self.first:
+            return True
+        try:
+            name, given = named(text[: LONGEST + 1])
+            fits = len(text) <= LONGEST and any(_within(space, name, given) for space in self.spaces)
+            return fits and registry.text(registry.policy(text)) == text  # only now is anything made of it
+        except ShunterError:
+            return False
+
+
+def _varies(space: PolicySpace) -> bool:
+    """Whether there is anything to search: settings may contradict what the text sets."""
+    draws = rng(0, "candidates")
+    found = {space.text(space.drawn(draws)) for _ in range(DRAWS if space.dimensions else 0)}
+    return bool(found - {"", space.policy})
+
+
+def _check_usable(policy: Policy) -> None:
+    learns = capability(Learns, policy)
+    if (learns is not None and learns.predictor) or capability(Holds, policy) is not None or policy.needs:
+        raise PolicyError(
+            f"the autopilot can't choose '{registry.text(policy)}': it knows the truth, holds jobs back, or would"
+            " lose its model with a switch; name another"
+        )
+    if not isinstance(policy, Compilable):
+        raise PolicyError(
+            f"the autopilot can't choose '{registry.text(policy)}': it is not compiled, so trying it would take too"
+            " long, and a live cluster has no lever to resize jobs; name another"
+        )
+
+
+def _within(space: PolicySpace, name: str, given: dict[str, str]) -> bool:
+    """Whether settings are those of the space's policy, and else within its ranges."""
+    own_name, own = named(space.policy)
+    dimensions = {each.key: each for each in space.dimensions}
+    if name != own_name or any(given.get(key) != value for key, value in own.items()):
+        return False
+    return all(key in own or (key in dimensions and _allows(dimensions[key], value)) for key, value in given.items())
+
+
+def _allows(about: SearchedParam, value: str) -> bool:
+    """Whether a search could have found this value."""
+    match about.search:
+        case Among(values):
+            return value in values
+        case Growing(low, high, most, none):
+            parts = value.split("/")
+            return value == none or (len(parts) <= most and all(_between(part, low, high) for part in parts))
+        case Between(low, high, _, off):
+            return (off != "" and value == off) or _between(value, low, high)
+
+
+def _between(text: str, low: float, high: float) -> bool:
+    try:
+        number = float(text)
+    except ValueError:
+        return False
+    return math.isfinite(number) and low * (1 - 1e-9) <= number <= high * (1 + 1e-9)

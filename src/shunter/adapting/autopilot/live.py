@@ -1,0 +1,160 @@
+"""The autopilot of a live cluster: a source of policies that searches in the background, and begins as the baseline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shunter.adapting.autopilot.candidates import Candidates
+from shunter.adapting.autopilot.rule import Answer, AutopilotLimits, Verdict
+from shunter.adapting.autopilot.site_jobs import EndedJobs, joined, trace_of
+from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask
+from shunter.errors import ShunterError
+from shunter.live import warming
+from shunter.live.backend import Round
+from shunter.live.machines import machines_of
+from shunter.live.snapshot import LiveJob
+from shunter.live.sources import PolicyChoice
+from shunter.model import Trace
+from shunter.protocols import Policy
+from shunter.registry import policy
+
+EVERY_S = 3600.0  # between two searches
+OLDEST_S = 7200.0  # an answer that is older, counted from what it was decided on, is dropped
+CPU_S = 900  # of one search
+BEGINS = "the baseline, with which it begins"
+GOES_ON = "it was in force before this start"
+
+
+@dataclass
+class LivePilot:
+    """A ``PolicySource``; ``history`` are ended jobs that a site brings along."""
+
+    candidates: Candidates
+    limits: AutopilotLimits
+    folder: Path  # of the repository of ended jobs
+    history: Trace | None = None
+    every_s: float = EVERY_S
+    oldest_s: float = OLDEST_S
+    cpu_s: int = CPU_S
+    name: str = "the autopilot"
+    remark: str = ""
+    _search: BackgroundSearch = field(default_factory=BackgroundSearch)
+    _ended: EndedJobs = field(default_factory=EndedJobs)
+    _sent: list[LiveJob] = field(default_factory=list)  # ended jobs that the search is to keep
+    _in_force: str = ""
+    _switched: float = -float("inf")  # by the monotonic clock: the other one may jump
+    _due: float = -float("inf")
+    _asked: float = 0.0  # when what the answer is decided on was seen
+    _ready: _Ready | None = None
+
+    def begin(self, in_force: str, switched: float | None) -> PolicyChoice:
+        """What was in force, if it may be; else the baseline."""
+        if switched is not None:  # a time to come: the clock was set back, so it counts as just now
+            self._switched = time.monotonic() - max(time.time() - switched, 0.0)
+        goes_on = bool(in_force) and self.candidates.contains(in_force)
+        self._in_force = in_force if goes_on else self.candidates.baseline
+        why = GOES_ON if goes_on else BEGINS
+        if in_force and not goes_on:
+            why += f"; what was in force before is not among the candidates: {in_force[:100]!r}"
+        return PolicyChoice(policy(self._in_force), why)
+
+    def choose(self, current: Round, in_force: str) -> PolicyChoice | None:
+        """What the last search has found, once it is compiled; begins another one now and then."""
+        self._ended.note(current)
+        if in_force != self._in_force:
+            self._in_force, self._switched, self._ready = in_force, time.monotonic(), None
+        self._take_answer()
+        if self._ready is not None:
+            return self._offered(self._ready)
+        if time.monotonic() >= self._due and not self._search.busy:
+            self._begin_search(current)
+        return None
+
+    def hand_back(self, why: str) -> PolicyChoice | None:
+        """The baseline; what was found before counts for nothing."""
+        self._ready = None
+        return PolicyChoice(policy(self.candidates.baseline), f"the jobs were handed back: {why}")
+
+    def close(self) -> None:
+        """End the search."""
+        self._search.close()
+
+    # -- the search
+
+    def _begin_search(self, current: Round) -> None:
+        snapshot, machines = current.snapshot, machines_of(current.snapshot.nodes)
+        open_jobs = [job for job in snapshot.unfolded().jobs if (job.waits or job.runs) and job.gpus]
+        ended = self._ended.take()
+        now = time.monotonic()
+        self._due, self._asked = now + self.every_s, now
+        try:
+            present = trace_of(open_jobs, machines, snapshot.now)
+            new = trace_of(ended, machines, snapshot.now)
+            ran = {f"{job.id}@{job.submit}": job.ran for job in open_jobs}
+            since_h = (now - self._switched) / 3600
+            self._search.start(
+                PilotTask(
+                    self.folder, joined(self.history, new), present, ran, machines.cluster, snapshot.now,
+                    self._in_force, since_h, self.candidates, self.limits, self.cpu_s,
+                )
+            )  # fmt: skip
+        except (OSError, ShunterError, ValueError) as problem:  # no process, no memory: the policy stays
+            self._ended.put_back(ended)
+            self.remark = f"can't tell yet, because no search could be begun: {problem}"
+            return
+        self._sent, self.history = ended, None
+
+    def _take_answer(self) -> None:
+        found = self._search.poll()
+        if found is None:
+            return
+        if isinstance(found, str):
+            self._ended.put_back(self._sent)
+            self.remark = f"can't tell yet, because {found}"
+            return
+        self._sent = []
+        self._weigh(found)
+
+    def _weigh(self, found: PilotAnswer) -> None:
+        verdict = found.verdict
+        self.remark = _said(verdict, found.problems)
+        if verdict.answer is not Answer.SWITCH or found.in_force != self._in_force:
+            return
+        if not self.candidates.contains(verdict.policy):
+            self.remark = f"can't tell yet, because the search found what is not among the candidates: {verdict.policy}"
+            return
+        self._ready = _Ready(verdict, policy(verdict.policy))
+
+    def _offered(self, ready: _Ready) -> PolicyChoice | None:
+        age_s = time.monotonic() - self._asked
+        if age_s > self.oldest_s:
+            self._ready = None
+            self.remark = f"can't tell yet, because the answer came {age_s:.0f} s after what it was decided on"
+            return None
+        return PolicyChoice(ready.policy, ready.verdict.why, ready.verdict.evidence) if ready.compiled else None
+
+
+class _Ready:
+    """A choice whose kernels are loaded beside the rounds, before one of them uses it."""
+
+    def __init__(self, verdict: Verdict, chosen: Policy) -> None:
+        self.verdict, self.policy = verdict, chosen
+        self._thread = threading.Thread(target=warming.rounds, args=(chosen,), daemon=True)
+        self._thread.start()
+
+    @property
+    def compiled(self) -> bool:
+        """Whether a round would not have to wait."""
+        return not self._thread.is_alive()
+
+
+def _said(verdict: Verdict, problems: tuple[str, ...]) -> str:
+    left = f"; left out: {'; '.join(problems)}" if problems else ""
+    numbers = f" ({verdict.evidence})" if verdict.evidence else ""
+    if verdict.answer is Answer.UNKNOWN:
+        return f"can't tell yet, because {verdict.why}{left}"
+    words = f"would switch to {verdict.policy}" if verdict.answer is Answer.SWITCH else f"stays {verdict.policy}"
+    return f"{words}: {verdict.why}{numbers}{left}"

@@ -1,0 +1,141 @@
+"""The search of an autopilot as a process of its own, with low priority and a budget: no round waits for it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+from shunter.adapting.autopilot.candidates import Candidates
+from shunter.adapting.autopilot.rule import Answer, Autopilot, AutopilotLimits, Verdict, past_days
+from shunter.adapting.autopilot.site_jobs import with_unfinished
+from shunter.cluster import Cluster
+from shunter.errors import ShunterError
+from shunter.generating.repository import WorkloadRepository
+from shunter.live import warming
+from shunter.model import Trace
+from shunter.processes import safe_path
+from shunter.registry import policy
+
+NICEST = 19
+
+
+@dataclass(frozen=True, eq=False)
+class PilotTask:
+    """What a search needs to know."""
+
+    folder: Path  # of the repository
+    ended: Trace  # jobs that are not in it yet
+    present: Trace  # jobs that wait or run
+    ran: dict[str, int]  # how long these have run (ms)
+    cluster: Cluster
+    now: int  # ms
+    in_force: str
+    since_switch_h: float
+    candidates: Candidates
+    limits: AutopilotLimits
+    cpu_s: int  # seconds of CPU time that it may take
+
+
+@dataclass(frozen=True)
+class PilotAnswer:
+    """What came of it."""
+
+    verdict: Verdict
+    in_force: str  # when it began
+    problems: tuple[str, ...] = ()  # files of the repository that were left out
+
+
+def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
+    """Keep the new jobs, replay the last days with the candidates, and decide; compiles what is chosen."""
+
+    def alive() -> None:
+        if parent and os.getppid() != parent:
+            os._exit(1)  # nobody waits for the answer
+
+    kept = WorkloadRepository(task.folder)
+    if len(task.ended):
+        kept.add(task.ended)
+    known = with_unfinished(kept.read(task.present, task.now), task.present, task.ran, task.now)
+    past = past_days(known, task.cluster, task.now, task.candidates.first)
+    pilot = Autopilot(task.candidates, task.limits, on_evaluation=alive)
+    verdict = pilot.decide(past, task.in_force, task.since_switch_h)
+    if verdict.answer is Answer.SWITCH:
+        warming.rounds(policy(verdict.policy))  # for the controller: it loads what is compiled
+    return PilotAnswer(verdict, task.in_force, tuple(kept.problems[:3]))
+
+
+def _work(task: PilotTask, pipe: Connection, parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller ends it
+    os.nice(NICEST)
+    resource.setrlimit(resource.RLIMIT_CPU, (task.cpu_s, task.cpu_s + 5))
+    try:
+        pipe.send(answered(task, parent))
+    except ShunterError as problem:
+        pipe.send(PilotAnswer(Verdict(Answer.UNKNOWN, task.in_force, str(problem)), task.in_force))
+    except OSError as problem:  # a full disk
+        why = f"{task.folder}: {problem.strerror or problem}"
+        pipe.send(PilotAnswer(Verdict(Answer.UNKNOWN, task.in_force, why), task.in_force))
+
+
+@dataclass
+class BackgroundSearch:
+    """At most one search at a time; ``poll`` never waits."""
+
+    longest_s: float = 3600.0  # wall-clock time after which it is ended
+    _process: SpawnProcess | None = None
+    _pipe: Connection | None = None
+    _begun: float = field(default=0.0)
+
+    @property
+    def busy(self) -> bool:
+        """Whether one runs."""
+        return self._process is not None
+
+    def start(self, task: PilotTask) -> None:
+        """Begin a search."""
+        context = multiprocessing.get_context("spawn")
+        self._pipe, far = context.Pipe(duplex=False)
+        self._process = context.Process(target=_work, args=(task, far, os.getpid()), daemon=True, name="autopilot")
+        with safe_path():
+            self._process.start()
+        far.close()
+        self._begun = time.monotonic()
+
+    def poll(self) -> PilotAnswer | str | None:
+        """The answer, why there is none, or None while it is sought."""
+        if self._process is None or self._pipe is None:
+            return None
+        try:
+            if self._pipe.poll():
+                found: PilotAnswer = self._pipe.recv()
+                self.close()
+                return found
+        except (EOFError, OSError):
+            code = self._ended()
+            self.close()
+            return f"the search ended without an answer (code {code})"
+        if time.monotonic() - self._begun > self.longest_s:
+            self.close()
+            return f"the search took longer than {self.longest_s:g} s"
+        return None
+
+    def _ended(self) -> int | None:
+        assert self._process is not None
+        self._process.join(1.0)
+        return self._process.exitcode
+
+    def close(self) -> None:
+        """End it."""
+        if self._process is not None and self._process.is_alive():
+            self._process.kill()
+            self._process.join(5.0)
+        if self._pipe is not None:
+            self._pipe.close()
+        self._process = self._pipe = None

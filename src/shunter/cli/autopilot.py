@@ -1,0 +1,100 @@
+"""``shunter autopilot``: what an autopilot would have done with a recorded trace, week after week."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shunter.cli.adapt import milliseconds
+from shunter.cli.console import (
+    CheckpointableOption,
+    ClusterOption,
+    ColumnsOption,
+    DropOption,
+    FormatOption,
+    JsonOption,
+    LoadOption,
+    OnBadRowOption,
+    OverheadOption,
+    SeedOption,
+    SinceOption,
+    TraceArgument,
+    UntilOption,
+    answer,
+    policy_names,
+    progress,
+    say_about,
+    with_columns,
+)
+from shunter.errors import RunError
+
+EXAMPLES = """Examples:
+
+shunter autopilot jobs.csv -c 64x8 --since +28 --until +56   # four weeks, after four weeks to learn from
+
+shunter autopilot jobs.csv -c 64x8 --since +28 --baseline multifactor --candidate saf:backfill=easy --candidate wfp3
+
+shunter autopilot jobs.csv -c 64x8 --since +28 --limits worst_p99=1.2,gain=1.05 --checkpointable none --json
+"""
+BASELINE = "fifo:backfill=easy"
+
+
+def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
+    trace: TraceArgument,
+    cluster: ClusterOption = None,
+    baseline: Annotated[
+        str, typer.Option("--baseline", metavar="P", autocompletion=policy_names, help="The site's present policy.")
+    ] = BASELINE,
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option("--candidate", metavar="P", autocompletion=policy_names, help="It may choose this; repeatable."),
+    ] = None,
+    limits: Annotated[
+        str, typer.Option("--limits", metavar="K=V,...", help="objective, worst_p99, worst_fairness, hours, gain ...")
+    ] = "",
+    every: Annotated[str, typer.Option("--every", metavar="T", help="Time between decisions: 1d, 7d.")] = "7d",
+    since: SinceOption = None,
+    until: UntilOption = None,
+    seed: SeedOption = 0,
+    overhead: OverheadOption = None,
+    load: LoadOption = None,
+    checkpointable: CheckpointableOption = None,
+    json: JsonOption = False,
+    drop_unfit: DropOption = False,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
+) -> None:
+    """Replay a trace with an autopilot that chooses policy and settings by what it knows of the past.
+
+    Side by side: the site's policy; Fixed, the best choice on the weeks before; the autopilot, which begins as the
+    site's policy; Optimal, which chooses as often by what really comes. A guard compares every day with a shadow.
+    """
+    format = with_columns(format, columns)  # noqa: A001
+    if cluster is None:
+        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+
+    from shunter.adapting.autopilot.candidates import Candidates
+    from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions
+    from shunter.adapting.autopilot.rule import AutopilotLimits
+    from shunter.clusters.stop_costs import USUAL
+    from shunter.generating.known_jobs import DAY
+    from shunter.report.terminal.autopilot import autopilot_view
+    from shunter.setup import set_up
+    from shunter.simulation import resolve
+
+    chosen = Candidates.of(candidate or (), baseline)
+    step = milliseconds("--every", every)
+    if step % DAY:
+        raise RunError(f"--every must be a number of whole days, such as 1d or 7d, got '{every}'")
+    options = ReplayOptions(chosen, AutopilotLimits.of(limits), step, seed=seed)
+    setup = set_up(
+        trace, cluster, chosen.first if drop_unfit else (), format, on_bad_row or "fail", since=since or "",
+        until=until or "", overhead=USUAL if overhead is None else overhead, load=load or "",
+        checkpointable=checkpointable or "",
+    )  # fmt: skip
+    say_about(setup, cluster, [resolve(baseline).text])
+    with progress("flying", "steps") as on_progress:
+        found = PilotReplay(setup, options).run(on_progress)
+    answer(found.as_dict(), autopilot_view, json)

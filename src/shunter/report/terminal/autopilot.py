@@ -1,0 +1,54 @@
+"""An autopilot beside policies that stay, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from shunter.report.terminal.tables import duration, table
+
+AIMS = {True: "yes", False: "NO", None: "does not apply"}
+
+
+def autopilot_view(found: Mapping[str, Any]) -> RenderableType:
+    """A study (see ``PilotStudy.as_dict``)."""
+    made = table(
+        "policy", "JCT\nmean", "JCT\np99", "times as good\nas Fixed", "times as good as\nthe site's", "switches"
+    )
+    for run in found["runs"].values():
+        jct = run["jct_s"]
+        made.add_row(
+            Text(run["label"]), duration(jct["mean"]), duration(jct["p99"]), f"{run['over_fixed']:.3f}",
+            f"{run['over_baseline']:.3f}", f"{run['switches']:,}",
+        )  # fmt: skip
+    weeks = table("mean JCT, by week of submission", *(str(at + 1) for at in range(len(_weeks(found, "fixed")))))
+    for name, run in found["runs"].items():
+        weeks.add_row(Text(run["label"]), *(duration(mean) for mean in _weeks(found, name)))
+    return Group(made, weeks, *(Text(f" {line}") for line in _lines(found)))
+
+
+def _weeks(found: Mapping[str, Any], name: str) -> list[float]:
+    weeks: list[float] = found["runs"][name]["jct_s"]["weeks"]
+    return weeks
+
+
+def _lines(found: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"{found['jobs']:,} jobs; a decision every {found['every_h']:g} h; the site's policy: {found['baseline']}",
+        f"Fixed, found on the weeks before: {found['runs']['fixed']['policy']}",
+        "Only 'Optimal' knows what comes.",
+    ]
+    for each in found["decisions"]:
+        change = f"{each['before']} -> {each['policy']}" if each["policy"] != each["before"] else each["before"]
+        lines.append(f"  day {each['day']:.4g}: {each['answer']}: {change}: {each['why']}")
+    days = found["days"]
+    worst = max((day["true"] for day in days), default=0.0)
+    bad, back = sum(day["true"] > 1.05 for day in days), sum(day["handed_back"] for day in days)
+    lines.append(
+        f"{len(days)} days with another policy than the site's: time in the system at most {worst:.3f} times the"
+        f" shadow's, above 1.05 on {bad}; the guard has handed back on {back}"
+    )
+    return [*lines, *(f"aim '{name}': {AIMS[reached]}" for name, reached in found["aims"].items())]

@@ -1,0 +1,274 @@
+"""The autopilot of a live cluster: it searches beside the rounds, begins as the baseline, and believes nothing."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shunter.adapting.autopilot.candidates import Candidates
+from shunter.adapting.autopilot.live import LivePilot
+from shunter.adapting.autopilot.rule import Answer, AutopilotLimits, Verdict
+from shunter.adapting.autopilot.site_jobs import EndedJobs, joined, trace_of, with_unfinished
+from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask, answered
+from shunter.generating.repository import WorkloadRepository
+from shunter.live.backend import LiveBackend, Rhythm
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.daemons import wait
+from shunter.live.journal import STOP, Journal
+from shunter.live.machines import machines_of
+from shunter.live.running import ControllerSettings, run
+from shunter.live.snapshot import LiveJob
+from shunter.live.switch_log import SwitchLog
+from shunter.model import Trace
+from shunter.testing.live import habitual
+from shunter.testing.memory_manager import MemoryManager
+
+BASE, BEST = "fifo:backfill=easy", "sjf:backfill=easy"
+LIMITS = AutopilotLimits.of("days=9,least_days=1,check_days=0.5,least_jobs=50,worst_p99=10,worst_fairness=0.1")
+HOUR_MS = 3_600_000
+
+
+def busy() -> MemoryManager:
+    manager = MemoryManager(node_count=2, gpus_per_node=8)
+    for _ in range(2):
+        manager.submit(8, 600)
+    manager.schedule()
+    for minutes in (60, 30, 10):
+        manager.submit(4, minutes)
+    return manager
+
+
+def recent(jobs: int = 1000) -> Trace:
+    """A history that ends now."""
+    trace = habitual(jobs, 16, 1.1)
+    return replace(trace, submit=trace.submit - int(trace.submit[-1]) + time.time_ns() // 1_000_000 - HOUR_MS)
+
+
+def pilot(folder: Path, **more) -> LivePilot:
+    return LivePilot(Candidates.of([BEST], BASE), LIMITS, folder / "jobs", **more)
+
+
+def fly(manager: MemoryManager, journal: Path, source: LivePilot, until, **more) -> list[RoundResult]:
+    """Rounds until something is true."""
+    found, stop = list[RoundResult](), threading.Event()
+
+    def seen(result: RoundResult) -> None:
+        found.append(result)
+        if until(result) or len(found) > 3000:
+            stop.set()
+
+    settings = ControllerSettings(**({"mode": Mode.ACT, "rhythm": Rhythm(0.05, 0.05)} | more))
+    run(source, manager, journal, settings, stop=stop, on_round=seen)
+    assert until(found[-1]), found[-1].remark
+    return found
+
+
+def test_it_begins_as_the_baseline_searches_beside_the_rounds_and_switches(tmp_path: Path) -> None:
+    """With a real process; what it chose goes on after a restart, and the rate is kept over it."""
+    manager, journal = busy(), tmp_path / "journal.db"
+    source = pilot(tmp_path, history=recent())
+    results = fly(manager, journal, source, lambda result: result.policy == BEST)
+    assert results[0].policy == BASE
+    assert len(results) > 3  # rounds went on while it searched
+    switch = results[-1].switch
+    assert switch.before == BASE
+    assert "times as good in the days before" in switch.why
+    assert "JCT" in switch.evidence
+    assert list((tmp_path / "jobs").glob("hour-*.parquet"))  # kept for the next time
+    again = pilot(tmp_path)
+    results = fly(manager, journal, again, lambda result: "the last switch was" in result.remark)
+    assert {result.policy for result in results} == {BEST}
+    with closing(Journal(journal)) as book:
+        assert SwitchLog(book).in_force() == BEST
+        book.note(STOP, "enough")
+    after = fly(manager, journal, pilot(tmp_path), lambda result: bool(result.remark), resume=True)
+    assert after[0].policy == BASE
+
+
+def test_without_history_it_says_that_it_can_not_tell(tmp_path: Path) -> None:
+    results = fly(busy(), tmp_path / "journal.db", pilot(tmp_path), lambda result: bool(result.remark), mode=Mode.WATCH)
+    assert results[-1].remark.startswith("can't tell yet, because 0.0 days are known, and 1 are needed")
+    assert {result.policy for result in results} == {BASE}
+
+
+@dataclass
+class Said:
+    """A search that has ended with this answer."""
+
+    answer: PilotAnswer | str | None
+    busy: bool = True
+
+    def poll(self) -> PilotAnswer | str | None:
+        found, self.answer = self.answer, None
+        return found
+
+    def close(self) -> None:
+        pass
+
+
+def one_round():
+    backend = LiveBackend(busy(), Rhythm(0.0, 0.0))
+    backend.look()
+    return backend.current
+
+
+def said(policy: str = BEST, in_force: str = BASE, answer: Answer = Answer.SWITCH) -> PilotAnswer:
+    return PilotAnswer(Verdict(answer, policy, "because"), in_force)
+
+
+def offered(source: LivePilot, current) -> str:
+    """What it offers once it is compiled; "": nothing."""
+    found = source.choose(current, BASE)
+    if source._ready is not None:
+        assert wait(lambda: source._ready.compiled, 180)
+        found = source.choose(current, BASE)
+    return "" if found is None else found.why
+
+
+def test_what_a_search_says_is_believed_only_if_it_may_be(tmp_path: Path) -> None:
+    current = one_round()
+    for answer, words in (
+        (said(), ""),
+        (said(in_force=BEST), ""),  # decided on another policy than the one in force
+        (said("evil_policy.Evil"), "not among the candidates"),
+        (said("saf"), "not among the candidates"),
+        (said(BASE, answer=Answer.UNKNOWN), "can't tell yet, because because"),
+        ("the search took longer than 5 s", "can't tell yet, because the search took longer"),
+    ):
+        source = pilot(tmp_path, _search=Said(answer), _asked=time.monotonic())
+        source.begin("", None)
+        assert offered(source, current) == ("because" if answer == said() else "")
+        assert words in source.remark
+
+
+def test_an_answer_that_is_too_old_is_dropped(tmp_path: Path) -> None:
+    source = pilot(tmp_path, _search=Said(said()), _asked=time.monotonic() - 8000)
+    source.begin("", None)
+    assert offered(source, one_round()) == ""
+    assert "8000 s after" in source.remark
+
+
+@pytest.mark.parametrize("text", ["evil_policy.Evil", "saf", "x" * 10_000, "sjf:estimate=oracle"])
+def test_a_forged_policy_in_the_journal_is_not_taken(tmp_path: Path, text: str) -> None:
+    first = pilot(tmp_path).begin(text, None)
+    assert first.policy == pilot(tmp_path).begin("", None).policy
+    assert "not among the candidates" in first.why
+    assert len(first.why) < 250
+
+
+def test_a_clock_that_was_set_back_or_forward_does_not_let_it_switch_more_often(tmp_path: Path) -> None:
+    now = time.monotonic()
+    for switched, least, most in (
+        (time.time() + 1e9, 0, 1),  # in the future: counts as just now
+        (time.time() - 7200, 7199, 7202),
+        (0.0, 1e9, 1e11),
+    ):
+        source = pilot(tmp_path)
+        source.begin("", switched)
+        assert least - 1 <= now - source._switched <= most
+    source = pilot(tmp_path, _search=Said(None))
+    source.begin("", None)
+    source.choose(one_round(), BEST)  # it sees that the policy is another now
+    assert time.monotonic() - source._switched < 5
+
+
+HOSTILE = ("$(reboot)", "a\nb", "\udcff\udcfe", "x" * 100_000, "\0", "../../etc", "'; drop table jobs; --", "")
+
+
+def test_hostile_jobs_are_kept_or_left_out_and_spoil_no_hour(tmp_path: Path) -> None:
+    now = time.time_ns() // 1_000_000
+    plain = LiveJob("1", "1", "COMPLETED", user="ann", partition="main", submit=now, start=now, end=now + 5, gpus=1)
+    jobs = [replace(plain, id=str(at), user=name) for at, name in enumerate(HOSTILE)]
+    jobs += [
+        replace(plain, id="far", submit=now + 10**12),
+        replace(plain, id="before", submit=-5),
+        replace(plain, id="backwards", start=now + 9, end=now),
+        replace(plain, id="many", gpus=10**15),
+        replace(plain, id="y" * 10_000),
+        replace(plain, id="endless", limit=10**18),
+        replace(plain, id="memory", mem_mib=-3),
+    ]
+    made = trace_of(jobs, machines_of(busy().nodes()), now)
+    kept = WorkloadRepository(tmp_path / "jobs")
+    kept.add(made)
+    found = kept.read(made, now + 1)
+    assert kept.problems == []
+    assert len(found) == len(made) == len(HOSTILE) + 2  # and 'backwards' and the one with a long id
+    assert max(map(len, found.users)) <= 200
+
+
+def test_ended_jobs_are_kept_once_and_come_back_if_they_could_not_be_written() -> None:
+    manager, jobs = busy(), EndedJobs()
+    backend = LiveBackend(manager, Rhythm(0.0, 0.0))
+    backend.look()
+    jobs.note(backend.current)
+    manager.end("1")
+    for _ in range(3):
+        backend.look()
+        jobs.note(backend.current)
+    taken = jobs.take()
+    assert [job.id for job in taken] == ["1"]
+    jobs.put_back(taken)
+    assert len(jobs) == 1
+
+
+def test_unfinished_jobs_have_predicted_run_times_and_no_stops() -> None:
+    ended, now = recent(200), time.time_ns() // 1_000_000
+    manager = busy()
+    machines, snapshot = machines_of(manager.nodes()), manager.snapshot()
+    present = trace_of([job for job in snapshot.jobs if not job.over], machines, now)
+    known = with_unfinished(joined(None, ended), present, dict.fromkeys(present.job_id, 9 * HOUR_MS), now + 1)
+    rows = np.isin(known.job_id.astype(str), present.job_id.astype(str))
+    assert len(known) == 205
+    assert (known.duration[rows] > 9 * HOUR_MS).all()
+    assert not known.checkpointable.any()
+
+
+def test_a_task_survives_the_way_to_its_process_and_a_full_disk_is_reported(tmp_path: Path) -> None:
+    manager = busy()
+    machines, snapshot = machines_of(manager.nodes()), manager.snapshot()
+    present = trace_of([job for job in snapshot.jobs if not job.over], machines, snapshot.now)
+    place = tmp_path / "jobs"
+    place.write_text("not a folder")
+    task = PilotTask(
+        place, recent(100), present, {}, machines.cluster, snapshot.now, BASE, 99.0, Candidates.of([BEST], BASE),
+        LIMITS, 600,
+    )  # fmt: skip
+    twin = pickle.loads(pickle.dumps(task))
+    assert twin.candidates.contains(BEST)
+    with pytest.raises(OSError):  # noqa: PT011
+        answered(task)
+    search = BackgroundSearch()
+    search.start(task)
+    found: list[object] = []
+    assert wait(lambda: bool(found.append(search.poll()) or found[-1] is not None), 180)
+    assert isinstance(found[-1], PilotAnswer)
+    assert found[-1].verdict.answer is Answer.UNKNOWN
+
+
+def test_a_search_that_takes_too_long_or_dies_is_ended(tmp_path: Path) -> None:
+    manager = busy()
+    machines, snapshot = machines_of(manager.nodes()), manager.snapshot()
+    present = trace_of([], machines, snapshot.now)
+    task = PilotTask(
+        tmp_path / "jobs", present, present, {}, machines.cluster, snapshot.now, BASE, 99.0,
+        Candidates.of([BEST], BASE), LIMITS, 600,
+    )  # fmt: skip
+    slow = BackgroundSearch(longest_s=0.0)
+    slow.start(task)
+    time.sleep(0.01)
+    assert "took longer" in str(slow.poll())
+    assert not slow.busy
+    dead = BackgroundSearch()
+    dead.start(task)
+    dead._process.kill()
+    found: list[object] = []
+    assert wait(lambda: bool(found.append(dead.poll()) or found[-1] is not None), 60)
+    assert "without an answer" in str(found[-1])
