@@ -34,7 +34,7 @@ from shunter.run_folder import Run, check_folder, load, new_folder
 from shunter.seeding import check_seed
 from shunter.setup import ClusterLike, Setup, TraceLike, check, set_up
 from shunter.simulation import NamedPolicy, describe, resolve, run
-from shunter.under_way import UnderWay, shown
+from shunter.under_way import RunPoint, UnderWay, shown
 from shunter.variants import with_grid
 
 if TYPE_CHECKING:
@@ -282,18 +282,25 @@ def _varied(policies: Sequence[Any], grid: Mapping[str, Sequence[Any]]) -> Seque
 
 def of_runs(runs: Sequence[Run], redrawn: bool = False) -> Comparison:
     """Finished runs of the same jobs side by side; the first is the baseline."""
-    first = runs[0]
-    digests = {run.experiment.trace.digest for run in runs}
-    if len(digests) > 1 or len({run.jobs.height for run in runs}) > 1:
-        raise RunError("the runs are of different jobs; compare runs of the same trace")
+    return of_repeats([[run] for run in runs], redrawn)
+
+
+def of_repeats(groups: Sequence[Sequence[Run]], redrawn: bool = False) -> Comparison:
+    """Finished runs side by side, several of each policy: the n-th of all are of the same jobs."""
+    first = groups[0][0]
+    for same in zip(*groups, strict=True):
+        drawn = {(run.experiment.seed, run.experiment.repeat) if run.experiment.repeat else (0, 0) for run in same}
+        digests = {run.experiment.trace.digest for run in same}
+        if len(digests) > 1 or len(drawn) > 1 or len({run.jobs.height for run in same}) > 1:
+            raise RunError("the runs are of different jobs; compare runs of the same trace, and of the same repeat")
     return Comparison(
         Path(first.experiment.trace.path).name,
         first.cluster.name,
         first.experiment.seed,
-        tuple((run.summary,) for run in runs),
-        tuple((_times(run.jobs),) for run in runs),
+        tuple(tuple(run.summary for run in runs) for runs in groups),
+        tuple(tuple(_times(run.jobs) for run in runs) for runs in groups),
         redrawn=redrawn,
-        runs=tuple(runs),
+        runs=tuple(runs[0] for runs in groups),
     )
 
 
@@ -560,6 +567,14 @@ def compile_once(setup: Setup, policy: Any) -> None:
 
 
 def _run_task(setup: Setup, task: PlannedRun, report: Callable[[int], None]) -> None:
-    run(_costing(setup, task.overhead), task.policy, task.seed, task.repeat, report, task.decisions).save(
-        task.folder, force=True
-    )
+    where, jobs = _costing(setup, task.overhead), len(setup.trace)
+    label = f"{task.label}, repeat {task.repeat + 1}" if task.repeat else task.label
+    about = UnderWay("run", setup.trace.name, setup.cluster.name, [label], total=jobs, gpus=setup.cluster.gpus)
+    with shown(Path(task.folder), about, later=True) as others:
+
+        def count(point: RunPoint) -> None:
+            report(point.ended)
+            others.reach(point, jobs)
+
+        found = run(where, task.policy, task.seed, task.repeat, count, task.decisions)
+    found.save(task.folder, force=True)

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from shunter.predictors.lessons import FittedPast, Lessons
     from shunter.report.drawing import Figure
     from shunter.sim import Scenario, Simulator
+    from shunter.under_way import RunPoint
 
-Progress: TypeAlias = Callable[[int], None]  # gets the number of jobs that have ended
+Progress: TypeAlias = Callable[["RunPoint"], None]  # gets how far a run is
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +187,7 @@ def run(
     progress: Progress | None = None,
     decisions: bool = False,
 ) -> Result:
-    """Run one policy on a setup; ``progress`` gets the number of ended jobs now and then.
+    """Run one policy on a setup; ``progress`` gets how far it is now and then.
 
     With ``decisions`` the run records why jobs waited.
     """

@@ -9,11 +9,11 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shunter.errors import RunError
 from shunter.safe_files import text_of, whole
@@ -24,6 +24,33 @@ MOST_POINTS = 100  # of a course
 MOST_BYTES = 2**16  # of a file that is read: anyone may have put it there
 MOST = 2**53
 SILENT_S = 600.0  # after which work on another machine counts as gone
+
+
+class RunPoint(NamedTuple):
+    """How far a simulation is, at a moment of its own time."""
+
+    time_s: float  # since the simulated time began
+    ended: int  # jobs
+    waiting: int  # jobs
+    busy_gpus: float
+
+
+class Course:
+    """The moments of a simulation so far: few enough to draw, spread over all of its course, the newest among them."""
+
+    def __init__(self) -> None:
+        self.points = [RunPoint(0.0, 0, 0, 0.0)]
+        self._every, self._since = 1, 0  # reports for each point that stays; those since the last of these
+
+    def add(self, point: RunPoint) -> None:
+        """Take note of one more; when there are too many, every second one is forgotten."""
+        points = self.points[:-1] if self._since else self.points
+        points = [*points, point]  # others may read the list before
+        self._since = (self._since + 1) % self._every
+        if len(points) > MOST_POINTS:
+            points = points[::2]
+            self._every *= 2
+        self.points = points
 
 
 @dataclass
@@ -42,13 +69,15 @@ class UnderWay:
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
     points: list[tuple[float, int]] = field(default_factory=list)  # seconds since it began, steps done by then
+    gpus: float = 0.0  # of the cluster
+    course: list[RunPoint] = field(default_factory=list)  # of a run: its simulated time so far
 
     @property
     def alive(self) -> bool:
         """Whether someone still works on it, as far as this machine can know."""
-        if self.host != socket.gethostname():
-            return time.time() - self.at < SILENT_S
-        return Path(f"/proc/{self.pid}").exists() if Path("/proc/self").exists() else time.time() - self.at < SILENT_S
+        if self.host == socket.gethostname() and Path("/proc/self").exists():
+            return Path(f"/proc/{self.pid}").exists()
+        return abs(time.time() - self.at) < SILENT_S  # a time far ahead is no sign of life
 
     @property
     def share(self) -> float:
@@ -62,9 +91,9 @@ def file_of(folder: Path) -> Path:
 
 
 @contextmanager
-def shown(folder: Path | None, about: UnderWay) -> Iterator[Progressing]:
-    """Keep the file as long as the block lasts; without a folder there is none."""
-    writer = Progressing(folder, about)
+def shown(folder: Path | None, about: UnderWay, later: bool = False) -> Iterator[Progressing]:
+    """Keep the file as long as the block lasts; without a folder there is none.  ``later``: not in the first second."""
+    writer = Progressing(folder, about, later)
     try:
         yield writer
     finally:
@@ -72,12 +101,21 @@ def shown(folder: Path | None, about: UnderWay) -> Iterator[Progressing]:
 
 
 class Progressing:
-    """Gets the steps done, and all, and writes them down now and then; what can't be written is left out."""
+    """Gets the steps done, and all, and writes them down now and then; what can't be written is left out.
 
-    def __init__(self, folder: Path | None, about: UnderWay) -> None:
+    A run adds how far it is in its simulated time.
+    """
+
+    def __init__(self, folder: Path | None, about: UnderWay, later: bool = False) -> None:
         self.file = file_of(folder.absolute()) if folder is not None else None
         self.about = about
-        self._written = -EVERY_S
+        self._written, self._course = time.monotonic() if later else -EVERY_S, Course()
+
+    def reach(self, point: RunPoint, total: int) -> None:
+        """Take note of how far a run is."""
+        self._course.add(point)
+        self.about.course = self._course.points
+        self(point.ended, total)
 
     def __call__(self, done: int, total: int) -> None:
         """Take note of steps."""
@@ -108,12 +146,13 @@ def read(file: Path) -> UnderWay | None:
             return None
         found: Any = json.loads(text_of(file, RunError))
         made = UnderWay(**found)
-        numbers = (made.done, made.total, made.begun, made.at, made.pid)
+        numbers = (made.done, made.total, made.begun, made.at, made.pid, made.gpus)
         texts = (made.kind, made.trace, made.cluster, made.unit, made.host)
         "".join((*texts, *made.policies)).encode()  # JSON can spell characters that can't be sent
         if not isinstance(made.policies, list) or made.kind not in KINDS or not all(map(_is_number, numbers)):
             return None
-        made.points = _checked(made.points)
+        made.points = [(float(at), int(done)) for at, done in _numbers(made.points)]
+        made.course = _forwards(RunPoint(float(t), int(n), int(m), float(g)) for t, n, m, g in _numbers(made.course))
     except (RunError, OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
     return made
@@ -122,11 +161,21 @@ def read(file: Path) -> UnderWay | None:
 KINDS = ("run", "comparison", "sweep")
 
 
-def _checked(points: Sequence[Any]) -> list[tuple[float, int]]:
-    found = [(at, done) for at, done in points[: 2 * MOST_POINTS]]
+def _numbers(points: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Rows of numbers, not too many."""
+    found = [tuple(point) for point in points[: 2 * MOST_POINTS]]
     if not all(_is_number(each) for point in found for each in point):
         raise ValueError("no numbers")
-    return [(float(at), int(done)) for at, done in found]
+    return found
+
+
+def _forwards(points: Iterable[RunPoint]) -> list[RunPoint]:
+    """The points whose time is not before that of an earlier one."""
+    found: list[RunPoint] = []
+    for point in points:
+        if not found or point.time_s >= found[-1].time_s:
+            found.append(point)
+    return found
 
 
 def _is_number(value: Any) -> bool:

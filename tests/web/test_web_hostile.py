@@ -19,6 +19,7 @@ pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 from shunter import under_way
 from shunter.errors import PolicyError, RunError
 from shunter.under_way import ENDING, UnderWay, file_of, shown
+from shunter.web import streaming
 from shunter.web import tasks as web_tasks
 from shunter.web.access import Access, token_in
 from shunter.web.changes import BIN, Changes
@@ -269,12 +270,14 @@ def test_work_can_be_stopped_and_has_a_limit(monkeypatch):
 
 def test_few_pages_follow_their_progress_at_once(served, monkeypatch):
     task = served.state.tasks.begin(lambda task: None)
-    monkeypatch.setattr(web_tasks, "MOST_WATCHERS", 0)
-    assert served.get(f"/what-if/tasks/{task.id}/events").status == 422
-    monkeypatch.setattr(web_tasks, "MOST_WATCHERS", 1)
+    monkeypatch.setattr(streaming, "MOST_WATCHERS", 0)
+    addresses = (f"/what-if/tasks/{task.id}/events", "/runs/growing/events?run=sjf")
+    assert [served.get(address).status for address in addresses] == [503, 503]
+    monkeypatch.setattr(streaming, "MOST_WATCHERS", 1)
     for _ in range(3):  # each that ends makes room
-        assert "event: over" in served.get(f"/what-if/tasks/{task.id}/events").text
-    assert served.state.tasks.watchers == 0
+        for address in addresses:
+            assert "event: over" in served.get(address).text
+    assert served.state.watchers.now == 0
 
 
 def test_tasks_are_begun_from_many_threads_at_once():

@@ -17,10 +17,11 @@ from typer.testing import CliRunner
 
 import shunter
 from shunter.cli.main import app
+from shunter.report.terminal.tables import duration
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 
-from shunter.web.comparing import FIRST_REPEATS
+from shunter.web.comparing import ONLY_LISTED
 
 CHANGING = {"elapsed_s", "jobs_per_s"}  # numbers that a machine's load changes
 
@@ -72,17 +73,35 @@ def test_the_report_of_a_comparison_is_that_of_the_command_line_with_all_repeats
     for table in ("Repeats: mean JCT", "Times: completion", "Everything else"):
         (there,) = re.findall(rf"<caption>{table}.*?</table>", written, re.DOTALL)
         assert there in shown
-    assert FIRST_REPEATS not in shown
-    beside = page.get("/runs/report?run=twice&run=sjf").text
-    assert FIRST_REPEATS in beside
-    assert "Repeats: mean JCT" not in beside
+    assert ONLY_LISTED not in shown
     later = page.get("/runs/report?run=twice/1-fifo-repeat1&run=twice/2-las-repeat1")
     assert later.status == 200
-    assert FIRST_REPEATS not in later.text
+    assert ONLY_LISTED not in later.text
+    mixed = page.get("/runs/report?run=twice/1-fifo-repeat0&run=twice/2-las-repeat1")
+    assert mixed.status == 422
+    assert "different repeats" in mixed.text
     (tmp_path / "twice" / "comparison.json").write_text('{"policies": [{}]}')
     damaged = page.get("/runs/report?run=twice")
     assert damaged.status == 422
     assert "comparison.json is damaged" in damaged.text
+
+
+def test_a_comparison_beside_other_runs_shows_all_its_repeats(serve, tmp_path):
+    shunter.compare(TRACE, "4x4", ["fifo", "las"], out=tmp_path / "twice", workers=1, repeat=2)
+    shunter.compare(TRACE, "4x4", ["saf"], out=tmp_path / "other", workers=1, repeat=2)
+    shunter.simulate(TRACE, "4x4", "sjf").save(tmp_path / "sjf")
+    whole = shunter.compare(TRACE, "4x4", ["fifo", "las", "saf"], workers=1, repeat=2)
+    page, written = serve(tmp_path), whole.report(tmp_path / "page.html").read_text()
+    both = page.get("/runs/report?run=twice&run=other").text  # as if they had been one
+    for table in ("Repeats: mean JCT", "Times: completion", "Everything else"):
+        (there,) = re.findall(rf"<caption>{table}.*?</table>", written, re.DOTALL)
+        assert there in both
+    beside = page.get("/runs/report?run=twice&run=sjf").text
+    assert f"{ONLY_LISTED} repeat 0." in beside
+    (listed,) = re.findall(r"<caption>All repeats.*?</table>", beside.replace("<wbr>", ""), re.DOTALL)
+    for name in ("twice/1-fifo-repeat0", "twice/1-fifo-repeat1", "twice/2-las-repeat0", "twice/2-las-repeat1", "sjf"):
+        mean = json.loads((tmp_path / name / "summary.json").read_text())["jct_s"]["mean"]
+        assert duration(mean) in next(row for row in listed.split("<tr>") if name in row).replace("\xa0", " ")
 
 
 def test_policies_are_those_of_the_command_line(served):

@@ -9,19 +9,23 @@ from itertools import pairwise
 
 import pytest
 from served import TRACE
+from typer.testing import CliRunner
 
 import shunter
 from shunter import under_way
+from shunter.cli.main import app
 from shunter.live import warming
 from shunter.live.journal import Journal
 from shunter.registry import policy
+from shunter.sim import engine
 from shunter.testing.memory_manager import MemoryManager
-from shunter.under_way import UnderWay, shown
+from shunter.under_way import RunPoint, UnderWay, shown
 from shunter.web.settings import LiveSources
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright; ./scripts/install all,dev has it")
 
+LONG = "synthetic:jobs=2000,gpus=16,seed=1"
 OPERATOR_TOKEN = "operat0r-" * 5
 USABLE = "input:not([type=hidden]), select, textarea, button, a[href], canvas, progress, [role=region]"
 NAMELESS = """(usable) => [...document.querySelectorAll(usable)]
@@ -66,9 +70,88 @@ def test_runs_of_a_comparison_under_way_are_reported_as_they_end(serve, opened, 
     with shown(tmp_path / "both", UnderWay("comparison", "x", "4x4", ["las", "fifo"])) as note:
         note(120, 240)
         page = opened(serve(tmp_path))
-        page.get_by_role("link", name="Report of the 1 that have ended").click()
+        page.get_by_role("link", name="with the report of the 1 that have ended").click()
         page.wait_for_selector("text=The comparison is under way.")
         page.wait_for_selector("figure.chart svg")
+        assert page.locator("#growing figure").count() == 0
+        inner = UnderWay("run", "x", "4x4", ["fifo"], gpus=16)
+        with shown(tmp_path / ".both.unfinished" / "2-fifo", inner) as single:
+            single.reach(RunPoint(3600.0, 20, 5, 8.0), 120)
+            note(140, 240)
+            page.wait_for_selector("#growing >> text=20 of 120 after 1.00 h of simulated time.")
+            page.wait_for_selector("#growing >> text=50.0 % of all GPUs now.")
+
+
+class Held:
+    """Lets a run go from one report of its progress to the next."""
+
+    def __init__(self):
+        self.steps, self.waits = threading.Semaphore(0), 0
+
+    def __call__(self, *_):
+        self.waits += 1
+        assert self.steps.acquire(timeout=120)
+
+    def release(self, steps=1):
+        self.steps.release(steps)
+
+
+ALL = 10**6  # steps
+
+
+def _ended(page, box, more_than=-1):
+    """How many jobs have ended by the table of a chart that grows, once it has more; and what its caption says."""
+    rows = page.locator(f"{box} figure").first.locator("tbody tr")
+    page.wait_for_selector(f"{box} tbody tr")
+    while (last := int(rows.last.inner_text().split()[-1].replace(",", ""))) <= more_than:
+        page.wait_for_timeout(50)
+    return last, page.locator(f"{box} figure figcaption p").first.inner_text()
+
+
+def test_charts_of_a_run_that_was_started_elsewhere_grow(serve, opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(under_way, "EVERY_S", 0.0)
+    monkeypatch.setattr(engine, "STEP", 200)
+    page, held, reach = opened(serve(tmp_path)), Held(), under_way.Progressing.reach
+    monkeypatch.setattr(under_way.Progressing, "reach", lambda *step: (reach(*step), held()))
+    command = ["simulate", LONG, "-c", "4x4", "-p", "fifo", "--out", str(tmp_path / "long")]
+    thread = threading.Thread(target=lambda: CliRunner().invoke(app, command))
+    thread.start()
+    held.release(2)
+    page.get_by_role("link", name="Charts so far").click(timeout=120_000)
+    page.wait_for_selector("#growing figure svg")
+    page.locator("#growing summary").first.click()
+    before = _ended(page, "#growing")
+    held.release(3)
+    after = _ended(page, "#growing", before[0])  # the table that was opened stays open
+    assert after[1] != before[1]
+    held.release(ALL)
+    page.get_by_role("link", name="Report").click()
+    page.wait_for_selector("#content >> text=fifo")
+    thread.join(120)
+    assert held.waits > 5
+
+
+def test_charts_of_a_what_if_grow_while_it_runs(served, opened, monkeypatch):
+    from shunter.web.routes import trying
+    from shunter.web.tasks import BackgroundTask
+
+    monkeypatch.setattr(trying, "SOON_S", 0.0)
+    monkeypatch.setattr(engine, "STEP", 200)
+    held, report = Held(), BackgroundTask.report
+    monkeypatch.setattr(BackgroundTask, "report", lambda *step: (report(*step), held()))
+    page = opened(served)
+    page.get_by_role("link", name="What if").click()
+    page.get_by_label("Jobs", exact=True).fill("2000")
+    page.get_by_role("button", name="Run", exact=True).click()
+    held.release(3)
+    page.wait_for_selector(".growing figure svg")
+    page.locator(".growing summary").first.click()
+    before = _ended(page, ".growing")
+    held.release(3)
+    assert _ended(page, ".growing", before[0])[1] != before[1]
+    held.release(ALL)
+    page.wait_for_selector(".answer")
+    assert page.locator(".growing").count() == 0
 
 
 def test_a_what_if_is_stopped(served, opened, monkeypatch):

@@ -90,7 +90,7 @@ def read(
 def replay(setup: Setup, base: NamedPolicy, seed: int = 0, progress: Progress | None = None) -> I64:
     """The waits (ms) of all jobs under a policy; -1 for a job that did not end."""
     total = len(setup.trace)
-    on_progress = None if progress is None else lambda done: progress(done, total)
+    on_progress = None if progress is None else lambda point: progress(point.ended, total)
     table = simulation.run(setup, base, seed, progress=on_progress).table
     found: I64 = np.where(table[w.STATE] == w.DONE, table[w.WAITED], -1)
     return found

@@ -245,7 +245,7 @@ def _trace(
     results = []
     for each in (policy, *sleeping):
         with progress("simulating") as on_progress:
-            count = lambda ended, on_progress=on_progress: on_progress(ended, len(setup.trace))  # noqa: E731
+            count = lambda point, on_progress=on_progress: on_progress(point.ended, len(setup.trace))  # noqa: E731
             results.append(simulation.run(setup, each, seed, progress=count, decisions=report is not None))
     # not to the end of the run: when no job comes any more, sleep is no merit
     span = (first if first is not None else begin, last if last is not None else int(setup.trace.submit[-1]))
@@ -277,7 +277,7 @@ def _search_trace(setup: Setup, policy: NamedPolicy, chosen: Chosen, seed: int, 
 
     first, last = _times(chosen, f"trace '{setup.trace.name}'", int(setup.trace.submit[0]))
     with progress("simulating") as on_progress:
-        result = simulation.run(setup, policy, seed, progress=lambda ended: on_progress(ended, len(setup.trace)))
+        result = simulation.run(setup, policy, seed, progress=lambda point: on_progress(point.ended, len(setup.trace)))
     series = of_run(setup.trace.name, result.events, result.cluster.nodes)
     _search(series, first, last if last is not None else int(setup.trace.submit[-1]), chosen, json)
 

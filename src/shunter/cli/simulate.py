@@ -136,18 +136,19 @@ def _simulated(record: Experiment, decisions: bool, out: Path | None) -> Result:
     """Fit what the policy learns, and run it; in the folder for its output others see how far it is."""
     from shunter import simulation
     from shunter.setup import recorded_setup
-    from shunter.under_way import UnderWay, shown
+    from shunter.under_way import RunPoint, UnderWay, shown
 
     chosen = simulation.resolve(record.policy)
     setup = recorded_setup(record, chosen.policy)
     say_about(setup, record.cluster.text, [chosen])
     (chosen,) = learn(setup, [chosen])
-    about = UnderWay("run", setup.trace.name, record.cluster.text, [record.policy])
-    with progress("simulating") as on_progress, shown(out, about) as note_progress:
+    jobs, gpus = len(setup.trace), setup.cluster.gpus
+    about = UnderWay("run", setup.trace.name, record.cluster.text, [record.policy], total=jobs, gpus=gpus)
+    with progress("simulating") as on_progress, shown(out, about) as others:
 
-        def count(ended: int) -> None:
-            on_progress(ended, len(setup.trace))
-            note_progress(ended, len(setup.trace))
+        def count(point: RunPoint) -> None:
+            on_progress(point.ended, jobs)
+            others.reach(point, jobs)
 
         return simulation.run(setup, chosen, record.seed, record.repeat, count, decisions)
 

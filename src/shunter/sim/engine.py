@@ -20,6 +20,7 @@ from shunter.compiled import compiling, entry
 from shunter.drive import drive
 from shunter.errors import AbandonedError, ClusterError, InvariantError, PolicyError
 from shunter.model import (
+    GPU,
     Action,
     Assign,
     Migrate,
@@ -41,6 +42,7 @@ from shunter.sim.excerpting import ExcerptRows, JobKinds
 from shunter.sim.log_chunk import LogChunk
 from shunter.sim.scenario import Scenario
 from shunter.sim.stalling import ProgressMark
+from shunter.under_way import RunPoint
 from shunter.world import I64, Decision, World
 
 WHY = {
@@ -133,6 +135,7 @@ class Simulator:
         self._generation = 0
         self._kinds: JobKinds | None = None  # once an excerpt was taken
         self.exhausted = False  # the last run was stopped by its budget of decisions
+        self._begun = self.now
         for warm in (scenario or Scenario()).warm:
             self._start_warm(warm.job, warm.gpus, warm.done)
 
@@ -147,6 +150,13 @@ class Simulator:
     def now(self) -> int:
         """The present, ms."""
         return int(self.world.clock[w.NOW])
+
+    @property
+    def reached(self) -> RunPoint:
+        """How far the simulation is."""
+        ended = len(self.trace) - int(self._state.counts[state.UNFINISHED])
+        busy = int(self.world.gpus[w.USED].sum()) / GPU
+        return RunPoint((self.now - self._begun) / 1000, ended, int(self.world.clock[w.N_PENDING]), busy)
 
     @property
     def coming(self) -> I64:
@@ -312,7 +322,7 @@ class Simulator:
         budget: int | None = None,
         compiled: bool = True,
         observers: Sequence[Observer] = (),
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[RunPoint], None] | None = None,
     ) -> Memory:
         """Run a policy to the end, or up to ``until`` (ms); returns its memory, for a later call to go on with.
 
@@ -336,7 +346,7 @@ class Simulator:
             raise InvariantError(self._stuck(policy))
         return memory
 
-    def _run_compiled(self, policy: Any, memory: Memory, progress: Callable[[int], None] | None) -> Memory:
+    def _run_compiled(self, policy: Any, memory: Memory, progress: Callable[[RunPoint], None] | None) -> Memory:
         self.prepare(policy.needs)
         if memory is None:
             memory = policy.start(self.cluster)
@@ -373,7 +383,7 @@ class Simulator:
                 self.elapsed_s += time.perf_counter() - begun
                 return memory
             if progress:
-                progress(len(self.trace) - int(self._state.counts[state.UNFINISHED]))
+                progress(self.reached)
 
     def _steps(self, form: Compiled) -> Callable[..., int]:
         """The loop as machine code for the form of a policy."""
@@ -482,17 +492,16 @@ class Simulator:
 
 
 class _Progress:
-    """Reports the number of ended jobs now and then."""
+    """Reports now and then how far a simulation is."""
 
-    def __init__(self, simulator: Simulator, report: Callable[[int], None]) -> None:
-        self._simulator, self._report, self._decisions = simulator, report, 0
+    def __init__(self, simulator: Simulator, report: Callable[[RunPoint], None]) -> None:
+        self._simulator, self._report, self._reported = simulator, report, time.perf_counter()
 
     def decided(self, view: View, plan: Plan, refusals: Sequence[Refusal]) -> None:
-        """Count; report every so often."""
-        self._decisions += 1
-        if self._decisions % 1000 == 0:
-            left = int(self._simulator._state.counts[state.UNFINISHED])  # noqa: SLF001
-            self._report(len(self._simulator.trace) - left)
+        """Report if it is time."""
+        if (now := time.perf_counter()) - self._reported >= STRETCH_S:
+            self._reported = now
+            self._report(self._simulator.reached)
 
 
 def _row(action: Action, size: int) -> tuple[int, int, int, int]:  # noqa: PLR0911 one per kind

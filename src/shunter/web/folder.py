@@ -77,9 +77,24 @@ class RunsFolder:
         for folder, kind in self._folders():
             for file in _files_under_way(folder) if not kind else ():
                 name = self.name(folder / file.name.removeprefix(".").removesuffix(ENDING))
-                found = under_way.read(file) if self._leads(name) else None
-                if found is not None and found.alive:
+                found = _alive(file) if self._leads(name) else None
+                if found is not None:
                     yield name, found
+
+    def work_on(self, name: str) -> UnderWay | None:
+        """How far the work on the folder of this name is; None: nobody works on it."""
+        return _alive(under_way.file_of(self.path(name)))
+
+    def running(self, name: str) -> list[UnderWay]:
+        """The single runs of a comparison under way that are computed now."""
+        stash = self._stash(name)
+        return [found for file in (_files_under_way(stash) if stash else ()) if (found := _alive(file)) is not None]
+
+    def _stash(self, name: str) -> Path | None:
+        """Where the runs of a comparison wait for the others; None: there is no such place."""
+        path = self.path(name)
+        stash = path.with_name(f".{path.name}{UNFINISHED}")
+        return stash if stash.is_dir() and not _has_links(stash) else None
 
     def _folders(self) -> Iterator[tuple[Path, str]]:
         """Every folder that is looked into, with what it is; "": none of ours."""
@@ -94,9 +109,8 @@ class RunsFolder:
 
     def unfinished(self, name: str) -> list[Path]:
         """The runs of a comparison under way that have ended."""
-        path = self.path(name)
-        stash = path.with_name(f".{path.name}{UNFINISHED}")
-        if _has_links(stash) or not stash.is_dir():
+        stash = self._stash(name)
+        if stash is None:
             return []
         found = sorted(each.parent for each in stash.glob(f"*/{RUN_MARK}"))
         return [each for each in found if self.kind(each) == "run"]
@@ -130,6 +144,12 @@ class RunsFolder:
             raise RunError(f"{TRACES}: can't be written: {error.strerror}; make room there") from None
         finally:
             part.unlink(missing_ok=True)
+
+
+def _alive(file: Path) -> UnderWay | None:
+    """What a file says of work that still goes on."""
+    found = under_way.read(file) if file.is_file() and not file.is_symlink() else None
+    return found if found is not None and found.alive else None
 
 
 def _files_under_way(folder: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from shunter.web.folder import RunsFolder
 from shunter.web.listing import Listing
 from shunter.web.operating import OperatorDesk
 from shunter.web.settings import WebSettings
+from shunter.web.streaming import Watchers
 from shunter.web.tasks import Tasks
 
 
@@ -32,6 +33,7 @@ class SharedState:
     tasks: Tasks
     cluster: ClusterView
     operator: OperatorDesk
+    watchers: Watchers
 
     @classmethod
     def of(cls, settings: WebSettings, token: str, operator_token: str = "") -> SharedState:
@@ -39,7 +41,8 @@ class SharedState:
         folder, live = RunsFolder.of(settings.folder), settings.live
         access = Access(token, settings.port, operator_token)
         desk = OperatorDesk(live, lambda: SlurmManager(Client(), OutputFormat.TEXT))
-        return cls(settings, access, folder, Listing(folder), Changes(folder), Tasks(), ClusterView(live), desk)
+        kept = Listing(folder), Changes(folder), Tasks(), ClusterView(live)
+        return cls(settings, access, folder, *kept, desk, Watchers())
 
     def page(self, part: str, title: str, **more: Any) -> dict[str, Any]:
         """The values of every whole page."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Event, Lock
@@ -18,10 +16,7 @@ from shunter.errors import RunError, ShunterError
 
 MOST_KEPT = 12  # tasks whose results can still be shown
 MOST_WAITING = 4  # tasks that wait for their turn
-MOST_WATCHERS = 32  # browsers that follow tasks at once
 LONGEST_S = 600.0  # of one task; a larger run is one for the command line
-LOOK_S = 0.1  # between two looks at a task
-SIGN_OF_LIFE_S = 15.0  # between two events, so that a proxy keeps the connection
 
 
 @dataclass
@@ -33,6 +28,8 @@ class BackgroundTask:
     done: int = 0  # steps
     total: int = 0
     parts: tuple[Any, ...] = ()  # what is known before it is over
+    growing: Any = None  # what is known of the part that is being done ...
+    grown: int = 0  # ... and how often that has changed
     begun: float | None = None  # by the monotonic clock; None: it waits for its turn
     stopped: Event = field(default_factory=Event)
 
@@ -46,7 +43,12 @@ class BackgroundTask:
 
     def add(self, part: Any) -> None:
         """Take note of something that can be shown already."""
-        self.parts = (*self.parts, part)
+        self.parts, self.growing = (*self.parts, part), None
+
+    def grow(self, known: Any) -> None:
+        """Take note of what is known of the part that is being done."""
+        self.growing = known
+        self.grown += 1
 
     @property
     def over(self) -> bool:
@@ -77,7 +79,6 @@ class Tasks:
     """The last pieces of work; one is done at a time."""
 
     kept: OrderedDict[str, BackgroundTask] = field(default_factory=OrderedDict)
-    watchers: int = 0
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "shunter-web"))
     _lock: Lock = field(default_factory=Lock)
 
@@ -145,23 +146,3 @@ def ended_within(task: BackgroundTask, seconds: float) -> bool:
     """Whether a task ends soon enough to be part of the answer."""
     wait([task.future], seconds)
     return task.over
-
-
-async def events(tasks: Tasks, task: BackgroundTask) -> AsyncIterator[str]:
-    """The progress of a task as server-sent events; the last one says that it is over."""
-    last, quiet = (-1, -1), 0.0
-    tasks.watchers += 1
-    try:
-        while not task.over:
-            if (now := (task.done, len(task.parts))) != last or quiet >= SIGN_OF_LIFE_S:
-                last, quiet = now, 0.0
-                yield _event("progress", {"done": task.done, "total": task.total, "parts": len(task.parts)})
-            await asyncio.sleep(LOOK_S)
-            quiet += LOOK_S
-        yield _event("over", {"problem": task.problem})
-    finally:
-        tasks.watchers -= 1
-
-
-def _event(name: str, data: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

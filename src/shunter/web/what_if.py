@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,11 @@ from shunter.report.html.overview import overview
 from shunter.run_folder import Run
 from shunter.setup import Setup, set_up
 from shunter.simulation import Result, resolve
+from shunter.under_way import Course, RunPoint
 from shunter.web.choices import checked_policy, cluster_text, policy_text, trace_text
 from shunter.web.folder import RunsFolder
 from shunter.web.forms import Sent
+from shunter.web.growing import GrowingRun
 from shunter.web.tasks import BackgroundTask
 
 MOST_POLICIES = 8
@@ -166,12 +168,21 @@ def answered(wanted: WhatIf, task: BackgroundTask) -> WhatIfAnswer:
     if jobs > MOST_JOBS:
         raise RunError(f"a trace has up to {MOST_JOBS:,} jobs here, this one {jobs:,}; use the command line")
     for number, policy in enumerate(chosen):
-        done = lambda ended, number=number: task.report(number * jobs + ended, jobs * len(chosen))  # noqa: E731
-        results.append(simulation.run(setup, policy, wanted.seed, progress=done, decisions=True))
+        reach = partial(_reached, task, (number * jobs, jobs * len(chosen)), policy.text, Course(), setup)
+        results.append(simulation.run(setup, policy, wanted.seed, progress=reach, decisions=True))
         task.add(results[-1].kept)
     made = WhatIfAnswer(wanted, tuple(results), setup.redraws, time.perf_counter() - begun)
     made.runs  # noqa: B018 made here, while progress is shown
     return made
+
+
+def _reached(
+    task: BackgroundTask, steps: tuple[int, int], name: str, course: Course, setup: Setup, point: RunPoint
+) -> None:
+    """Take note of how far a policy is; ``steps``: those before it, and all."""
+    course.add(point)
+    task.grow(GrowingRun(name, course.points, len(setup.trace), setup.cluster.gpus))
+    task.report(steps[0] + point.ended, steps[1])
 
 
 def so_far(runs: Sequence[Run]) -> list[str]:

@@ -9,12 +9,13 @@ from fastapi.responses import Response
 
 from shunter.errors import RunError
 from shunter.under_way import UnderWay
-from shunter.web import comparing
+from shunter.web import comparing, growing
 from shunter.web.comparing import report_of, single_runs
 from shunter.web.forms import Sent, asked, sent
 from shunter.web.listing import RunFilter
 from shunter.web.state import SharedState, state_of
 from shunter.web.stepping import of_run
+from shunter.web.streaming import EventStream, of_work
 from shunter.web.templating import answer, html
 
 MOST_SHOWN = 300  # entries of the list
@@ -67,12 +68,34 @@ def _line(about: UnderWay) -> str:
 
 @router.get("/runs/so-far")
 def so_far(state: WithState, form: WithQuestion) -> Response:
-    """The report of what has ended of a comparison under way."""
+    """Charts of what is under way, and the report of the runs that have ended."""
+    known = growing.so_far(state.folder, form.one("run"))
+    title = f"{known.name}, so far"
+    shown = {**_grown(state, known), "shown": known.ended, "links": "", "body": ""}
+    if known.ended:
+        found = comparing.so_far(state.folder, known.name)
+        shown |= {"links": html([found.links()]), "body": html([found.body()])}
+    return answer("so_far.html", state.page("runs", title, **shown))
+
+
+def _grown(state: SharedState, known: growing.RunsSoFar) -> dict[str, Any]:
+    there = not known.alive and bool(state.folder.kind(state.folder.path(known.name)))
+    return {"known": known, "runs": known.runs, "charts": html([growing.charts(known.runs)]), "there": there}
+
+
+@router.get("/runs/growing")
+def grown(state: WithState, form: WithQuestion) -> Response:
+    """How far work that is under way is, with its charts so far."""
+    known, shown = growing.so_far(state.folder, form.one("run")), form.one("shown", "0")
+    return answer("growing_run.html", {**_grown(state, known), "shown": int(shown) if shown.isdecimal() else 0})
+
+
+@router.get("/runs/growing/events")
+async def events(state: WithState, form: WithQuestion) -> Response:
+    """When that changes, as server-sent events."""
     name = form.one("run")
-    found = comparing.so_far(state.folder, name)
-    shown = {"found": found, "links": html([found.links()]), "body": html([found.body()]), "steps": []}
-    title = f"{name}, so far"
-    return answer("report.html", state.page("runs", title, unfinished=True, **shown))
+    state.folder.path(name)
+    return EventStream(state.watchers, of_work(state.folder, name))
 
 
 @router.get("/runs/report")
@@ -82,7 +105,7 @@ def report(state: WithState, form: WithQuestion) -> Response:
     found = report_of(state.folder, names)
     steps = single_runs(state.folder, names)
     shown = {"found": found, "links": html([found.links()]), "body": html([found.body()]), "steps": steps}
-    return answer("report.html", state.page("runs", found.title, unfinished=False, **shown))
+    return answer("report.html", state.page("runs", found.title, **shown))
 
 
 @router.get("/runs/steps")

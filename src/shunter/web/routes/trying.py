@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 
 from shunter import clusters, registry, traces
 from shunter.errors import RunError
 from shunter.report.html.page import verdict_text
 from shunter.report.quality import validate
-from shunter.web import tasks
+from shunter.web import growing, streaming, tasks
 from shunter.web.choices import cluster_text, fields_of, trace_text
 from shunter.web.folder import check_name
 from shunter.web.forms import Sent, asked, sent
@@ -101,11 +100,7 @@ def run(state: WithState, form: WithForm) -> Response:
 @router.get("/what-if/tasks/{task_id}/events")
 async def events(task_id: str, state: WithState) -> Response:
     """The progress, as server-sent events."""
-    task = state.tasks.find(task_id)
-    if state.tasks.watchers >= tasks.MOST_WATCHERS:
-        raise RunError(f"{tasks.MOST_WATCHERS} pages follow their progress already; load this one again later")
-    found: AsyncIterator[str] = tasks.events(state.tasks, task)
-    return StreamingResponse(found, media_type="text/event-stream")
+    return streaming.EventStream(state.watchers, streaming.of_task(state.tasks.find(task_id)))
 
 
 @router.post("/what-if/tasks/{task_id}/stop")
@@ -120,6 +115,14 @@ def parts(task_id: str, state: WithState) -> Response:
     """Charts of the policies that have ended, while others still run."""
     found = state.tasks.find(task_id).parts
     return answer("parts.html", {"charts": html(so_far(found)) if found else "", "count": len(found)})
+
+
+@router.get("/what-if/tasks/{task_id}/growing")
+def grown(task_id: str, state: WithState) -> Response:
+    """Charts of the policy that runs, as far as it is."""
+    found: growing.GrowingRun | None = state.tasks.find(task_id).growing
+    runs = [found] if found is not None else []
+    return answer("growing.html", {"runs": runs, "charts": html([growing.charts(runs)])})
 
 
 @router.get("/what-if/tasks/{task_id}")

@@ -93,14 +93,21 @@
 
   const follow = (frame) => {
     const task = frame.dataset.task,
-      source = new EventSource(`/what-if/tasks/${task}/events`);
-    let shown = 0;
+      source = new EventSource(`/what-if/tasks/${task}/events`),
+      grow = Growing.follower(frame.querySelector(".growing"), `/what-if/tasks/${task}/growing`);
+    let shown = 0,
+      grown = 0;
     source.addEventListener("progress", ({ data }) => {
-      const { done, total, parts } = JSON.parse(data);
+      const now = JSON.parse(data),
+        { done, total, parts } = now;
       if (!frame.isConnected) return source.close(); // another answer has taken its place
       if (parts > shown) {
         shown = parts; // charts grow policy by policy
         htmx.ajax("GET", `/what-if/tasks/${task}/parts`, { target: frame.querySelector(".parts") });
+      }
+      if (now.grown !== grown) {
+        grown = now.grown;
+        grow();
       }
       frame.querySelector("progress").value = total ? done / total : 0;
       frame.querySelector(".done").textContent = total ? `${done.toLocaleString("en")} of ${total.toLocaleString("en")} jobs` : "";

@@ -57,6 +57,18 @@ const Figures = (() => {
       figures.push(this);
     }
 
+    // Takes the data and the words of a later state of the same chart.
+    grow(fresh) {
+      const words = (root) => root.querySelector("figcaption p");
+      this.spec = JSON.parse(fresh.querySelector("script").textContent);
+      words(this.element).textContent = words(fresh).textContent;
+      this.plot.setAttribute("aria-label", fresh.querySelector(".plot").getAttribute("aria-label"));
+      const details = this.element.querySelector("details");
+      details.querySelector("summary ~ *")?.remove();
+      this.fillDetails(details);
+      this.draw();
+    }
+
     // Buttons that save the chart as it is drawn, and all its numbers.
     saving() {
       const name = this.element.dataset.title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
@@ -570,6 +582,8 @@ const Figures = (() => {
       new Figure(element);
     }
   };
+  // The same chart with more data.
+  const grow = (element, fresh) => figures.find((one) => one.element === element)?.grow(fresh);
   drawIn(document);
-  return { drawIn };
+  return { drawIn, grow };
 })();
