@@ -576,5 +576,4 @@ def _run_task(setup: Setup, task: PlannedRun, report: Callable[[int], None]) -> 
             report(point.ended)
             others.reach(point, jobs)
 
-        found = run(where, task.policy, task.seed, task.repeat, count, task.decisions)
-    found.save(task.folder, force=True)
+        run(where, task.policy, task.seed, task.repeat, count, task.decisions).save(task.folder, force=True)

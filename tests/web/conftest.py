@@ -28,7 +28,7 @@ def serve():
     uvicorn = pytest.importorskip("uvicorn", reason="no uvicorn; the extra web has it")
     pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
     from shunter.web.app import make_app
-    from shunter.web.serving import open_port
+    from shunter.web.serving import config_of, open_port
     from shunter.web.settings import WebSettings
 
     servers = []
@@ -37,8 +37,7 @@ def serve():
         listening = open_port(WebSettings(folder, port=0))
         port = listening.getsockname()[1]
         app = make_app(WebSettings(folder, port=port, **about), TOKEN, operator_token)
-        config = uvicorn.Config(app, log_level="error", ws="none")
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(config_of(app, "error"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not server.started:

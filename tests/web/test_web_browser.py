@@ -129,7 +129,7 @@ def test_a_policy_is_learned_step_by_step(served, opened):
     page.get_by_role("link", name="sjf", exact=True).click()
     page.wait_for_selector(".stepper[data-drawn]")
     first = page.locator(".now").inner_text()
-    page.get_by_role("button", name="One step forward").click()
+    page.get_by_role("button", name="Next step").click()
     second = page.locator(".now").inner_text()
     assert first != second
     page.keyboard.press("ArrowLeft")

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import shutil
+import socket
 import threading
 import zipfile
 from concurrent.futures import Future
@@ -18,8 +19,8 @@ pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 
 from shunter import under_way
 from shunter.errors import PolicyError, RunError
-from shunter.under_way import ENDING, UnderWay, file_of, shown
-from shunter.web import streaming
+from shunter.under_way import ENDING, RunPoint, UnderWay, file_of, shown
+from shunter.web import forms, serving, streaming
 from shunter.web import tasks as web_tasks
 from shunter.web.access import Access, token_in
 from shunter.web.changes import BIN, Changes
@@ -299,3 +300,57 @@ def test_tasks_are_begun_from_many_threads_at_once():
     assert len(set(found)) == len(found)
     assert len(work.all()) <= web_tasks.MOST_KEPT
     work.close()
+
+
+def _raw(served, sent: bytes) -> bytes:
+    """What comes back until the connection is closed."""
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as client:
+        client.sendall(sent)
+        return b"".join(iter(lambda: client.recv(2**16), b""))
+
+
+def test_a_connection_that_does_not_say_what_it_wants_is_closed(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "REQUEST_S", 0.3)
+    page = serve(tmp_path)
+    assert _raw(page, b"") == b""
+    assert _raw(page, b"GET /runs HTTP/1.1\r\nHost: ") == b""
+    assert page.get("/runs").status == 200
+
+
+def test_headers_have_an_end(served):
+    endless = b"GET /runs HTTP/1.1\r\nHost: x\r\n" + b"A: " + b"a" * 2**17
+    assert _raw(served, endless).startswith(b"HTTP/1.1 400")
+
+
+def test_a_form_that_does_not_arrive_is_not_waited_for(served, monkeypatch):
+    monkeypatch.setattr(forms, "LONGEST_S", 0.3)
+    head = f"POST /enter HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nContent-Length: 100\r\n\r\ntoken"
+    assert _raw(served, head.encode()).startswith(b"HTTP/1.1 422")
+
+
+def test_hostile_names_of_what_is_under_way_are_shown_as_text(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(under_way, "EVERY_S", 0.0)
+    evil = "</script><img src=x onerror=alert(1)>"
+    page = serve(tmp_path)
+    with shown(tmp_path / "a&b", UnderWay("run", evil, evil, [evil], unit=evil, gpus=4)) as course:
+        course.reach(RunPoint(60.0, 1, 2, 3.0), 9)
+        for address in ("/runs/under-way", "/runs/so-far?run=a%26b", "/runs/growing?run=a%26b"):
+            text = page.get(address).text
+            assert "<img" not in text
+            assert "onerror" in text
+        assert text.count("</script>") == 3  # one for each chart
+    for name in ("..", "../x", "/etc", ".hidden", "a/../../b"):
+        for address in ("/runs/so-far", "/runs/growing", "/runs/growing/events"):
+            assert page.get(address, run=name).status == 422
+
+
+def test_what_is_under_way_behind_a_link_is_not_read(serve, tmp_path):
+    folder, secret = tmp_path / "runs", tmp_path / "secret.json"
+    folder.mkdir()
+    with shown(tmp_path / "x", UnderWay("run", "secret-trace", "4x4", ["fifo"])) as note:
+        note(1, 2)
+        secret.write_text(file_of(tmp_path / "x").read_text())
+    file_of(folder / "y").symlink_to(secret)
+    page = serve(folder)
+    assert "secret-trace" not in page.get("/runs/under-way").text
+    assert "Nobody works on it" in page.get("/runs/so-far", run="y").text

@@ -98,7 +98,7 @@ def test_a_comparison_beside_other_runs_shows_all_its_repeats(serve, tmp_path):
         assert there in both
     beside = page.get("/runs/report?run=twice&run=sjf").text
     assert f"{ONLY_LISTED} repeat 0." in beside
-    (listed,) = re.findall(r"<caption>All repeats.*?</table>", beside.replace("<wbr>", ""), re.DOTALL)
+    (listed,) = re.findall(r"<caption>Every run that is ticked.*?</table>", beside.replace("<wbr>", ""), re.DOTALL)
     for name in ("twice/1-fifo-repeat0", "twice/1-fifo-repeat1", "twice/2-las-repeat0", "twice/2-las-repeat1", "sjf"):
         mean = json.loads((tmp_path / name / "summary.json").read_text())["jct_s"]["mean"]
         assert duration(mean) in next(row for row in listed.split("<tr>") if name in row).replace("\xa0", " ")

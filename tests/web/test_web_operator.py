@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 import time
@@ -14,11 +15,14 @@ from served import TOKEN
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 
 from shunter.errors import LiveError, RunError
-from shunter.live import warming
+from shunter.live import audit, daemons, locks, warming
 from shunter.live.backend import Rhythm
-from shunter.live.controller import Mode
+from shunter.live.controller import ChangeLimits, Mode
 from shunter.live.daemons import wait
-from shunter.live.journal import Journal, WaitsEntry
+from shunter.live.journal import DONE, Journal, WaitsEntry
+from shunter.live.levers import Order
+from shunter.live.locks import claimed
+from shunter.live.proposals import proposed, record
 from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.testing.memory_manager import MemoryManager
@@ -249,3 +253,107 @@ def test_places_of_a_policy_and_waits_against_the_shadow_are_shown(desk):
     assert (
         len(json.loads(re.search(r"<script[^>]*>(\{.*?\})</script>", shown, re.DOTALL)[1])["series"][0]["values"]) == 2
     )
+
+
+# -- for programs
+
+BOTH = {"Authorization": f"Bearer {TOKEN}", "X-Operator-Token": OPERATOR_TOKEN}
+
+
+def call(desk, action, about=BOTH, **fields):
+    body = json.dumps({"confirmed": action, "policy": SJF} | fields).encode()
+    headers = {"Content-Type": "application/json", "X-Remote-User": "ann"} | about
+    return desk.page.ask("POST", f"/api/operator/{action}", body, **headers)
+
+
+def test_programs_need_both_tokens_as_headers_and_no_browser_can_act_for_them(desk):
+    desk.enter()
+    cookies = {"Cookie": "; ".join(desk.cookies), "X-Form-Token": desk.access.form_token}
+    for about in (
+        {},
+        {"X-Operator-Token": OPERATOR_TOKEN},
+        {"Authorization": f"Bearer {TOKEN}"},
+        {"Authorization": f"Bearer {OPERATOR_TOKEN}", "X-Operator-Token": OPERATOR_TOKEN},
+        {"Authorization": f"Bearer {TOKEN}", "X-Operator-Token": TOKEN},
+        {"Authorization": f"Bearer {TOKEN}", "X-Operator-Token": ""},
+        cookies,
+        cookies | {"X-Operator-Token": OPERATOR_TOKEN},
+        BOTH | cookies,
+        BOTH | {"Origin": desk.page.url, "X-Form-Token": desk.access.form_token},
+        BOTH | {"Sec-Fetch-Site": "same-origin", "X-Form-Token": desk.access.form_token},
+    ):
+        for action in ACTIONS:
+            assert call(desk, action, about).status in (401, 403), about
+    assert desk.page.ask("GET", "/api/operator/pause", **BOTH).status == 405
+    assert not desk.journal.exists()
+
+
+def test_without_an_operators_token_programs_can_do_nothing(serve, tmp_path):
+    page = serve(tmp_path)
+    about = {"Authorization": f"Bearer {TOKEN}", "X-Operator-Token": "", "Content-Type": "application/json"}
+    assert page.ask("POST", "/api/operator/pause", b'{"confirmed": "pause"}', **about).status == 403
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"policy": "os.path"}, {"interval": 0}, {"changes": -1}, {"users": "--policy"}, {"confirmed": "pause"},
+     {"confirmed": ""}, {"partitions": "p" * 200_000}],
+)  # fmt: skip
+def test_what_a_program_sends_is_checked(desk, bad):
+    assert call(desk, "act", **bad).status == 422
+    assert call(desk, "kill").status == 422
+    assert not desk.journal.exists()
+
+
+def test_programs_watch_pause_and_release_with_the_numbers_of_the_command_line(desk):
+    settings = ControllerSettings(Mode.DRY_RUN, Rhythm(60, 5), bounds=ChangeLimits(100))
+    found = call(desk, "dry-run").json
+    shown = json.loads(json.dumps(record(proposed(policy(SJF), desk.manager, desk.journal, settings), desk.manager)))
+    assert found["result"] | {"now": 0} == shown | {"now": 0}
+    assert len(found["result"]["orders"]) > 0
+    assert call(desk, "watch").json["said"] == found["said"]
+    assert desk.manager.calls["change"] == 0
+    with acting(desk):
+        assert call(desk, "pause").json["result"] == {"paused": True}
+        assert wait(lambda: not any(desk.nices()), 60)
+        assert call(desk, "act").json["result"] == {"resumed": True}
+        assert wait(lambda: any(desk.nices()), 60)
+        assert call(desk, "release").json["result"]["undone"] > 0
+        assert not any(desk.nices())
+    noted = [text.partition(":")[0] for kind, text in desk.events() if kind == "operator"]
+    assert len(noted) == 5
+    assert all(text.startswith("ann by the API (") for text in noted)
+
+
+def test_the_api_of_operators_is_described(desk):
+    about = desk.page.get("/api/openapi.json").json["paths"]["/api/operator/{action}"]["post"]
+    assert {"action", "X-Operator-Token"} == {one["name"] for one in about["parameters"]}
+    assert "X-Operator-Token" in desk.page.get("/api/docs").text
+
+
+def test_a_controller_that_still_compiles_is_shown(desk):
+    Journal(desk.journal).close()
+    assert "No controller has run" in desk.page.get("/cluster/controller").text
+    with claimed(desk.journal):
+        found = desk.page.get("/cluster/controller").text
+        assert f"Process {os.getpid()} is there; its first round comes when all is compiled." in found
+    locks.lock_of(desk.journal, "controller").write_text(str(2**22 + 1))  # of a process that is gone
+    assert "No controller has run" in desk.page.get("/cluster/controller").text
+
+
+def test_of_a_long_journal_and_a_long_log_only_the_end_is_read(desk, monkeypatch):
+    with closing(Journal(desk.journal)) as book:
+        for number in range(30):
+            book.note("note", f"number {number}")
+            book.leave_alone(f"job {number}", "changed by another")
+            for act in book.intend(1, [Order(f"{number}", "nice", "1", "0", "why")]):
+                book.settle(act, DONE)
+        whole, last = audit.entries(book), audit.entries(book, most=5)
+        assert last == sorted(whole, key=lambda one: one.at)[-len(last) :]
+        assert len(last) == 15
+    log = desk.journal.with_name("a.log")
+    log.write_text("first\n" * 1000 + "one\ntwo\nthree\n")
+    assert daemons.last_lines(log) == "one | two | three"
+    monkeypatch.setattr(daemons, "LONGEST_END", 8)
+    assert daemons.last_lines(log) == "o | three"
+    assert "said nothing" in daemons.last_lines(desk.journal.with_name("none.log"))

@@ -117,9 +117,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):
         raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")
     check_places(force, decisions, out, report, batsim_csv, swf, figures=figures)
-    result = _simulated(record, decisions or report is not None, out)
-    if out is not None:
-        result.save(out, force)
+    result = _simulated(record, decisions or report is not None, out, force)
     if report is not None:
         write_report(report, [result.kept])
     if figures is not None:
@@ -132,8 +130,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     say_stoppable(result.trace, record.checkpointable, result.summary["preemptions"])
 
 
-def _simulated(record: Experiment, decisions: bool, out: Path | None) -> Result:
-    """Fit what the policy learns, and run it; in the folder for its output others see how far it is."""
+def _simulated(record: Experiment, decisions: bool, out: Path | None, force: bool) -> Result:
+    """Fit what the policy learns, run it and keep it; in the folder for its output others see how far it is."""
     from shunter import simulation
     from shunter.setup import recorded_setup
     from shunter.under_way import RunPoint, UnderWay, shown
@@ -150,7 +148,10 @@ def _simulated(record: Experiment, decisions: bool, out: Path | None) -> Result:
             on_progress(point.ended, jobs)
             others.reach(point, jobs)
 
-        return simulation.run(setup, chosen, record.seed, record.repeat, count, decisions)
+        result = simulation.run(setup, chosen, record.seed, record.repeat, count, decisions)
+        if out is not None:
+            result.save(out, force)  # as long as it is not there, it is under way
+    return result
 
 
 def _only(policies: list[str] | None) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from shunter.errors import LiveError
 from shunter.live.controller import RoundResult
-from shunter.live.journal import Journal
+from shunter.live.journal import ALL, Journal
 from shunter.live.levers import Order
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -40,23 +40,23 @@ class Entry:
         return f"{self.before or '-'} -> {self.value or '-'}" if self.before or self.value else ""
 
 
-def entries(journal: Journal, job: str = "", since: float = 0.0) -> list[Entry]:
-    """What the journal says, oldest first; of one job if one is named, and from a moment on."""
+def entries(journal: Journal, job: str = "", since: float = 0.0, most: int = ALL) -> list[Entry]:
+    """What the journal says, oldest first; of one job if one is named, from a moment on, and at least the last ones."""
     found = [
         Entry(
             act.at, act.order.handle, act.order.lever, act.order.before, act.order.value, act.state,
             "; ".join(filter(None, (act.order.why, act.note))),
         )
-        for act in journal.acts()
+        for act in journal.acts(most=most)
         if job in ("", act.order.handle)
     ]  # fmt: skip
     found += [
         Entry(at, handle, "respected", "", "", "left alone", why)
-        for handle, at, why in journal.hands_off()
+        for handle, at, why in journal.hands_off(most)
         if job in ("", handle)
     ]
     if not job:
-        found += [Entry(at, "", kind, "", "", "", text) for at, kind, text in journal.events()]
+        found += [Entry(at, "", kind, "", "", "", text) for at, kind, text in journal.events(most=most)]
     return sorted((entry for entry in found if entry.at >= since), key=lambda entry: entry.at)
 
 

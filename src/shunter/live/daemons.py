@@ -17,6 +17,7 @@ from shunter.errors import LiveError
 PLACES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # daemons are not on every user's PATH
 PORTS = range(20000, 32000)  # below those that the kernel gives to outgoing connections
 POLL_S = 0.05
+LONGEST_END = 2**16  # bytes of a log that are looked at
 
 
 def program(name: str) -> str | None:
@@ -51,7 +52,12 @@ def start(command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
 
 def last_lines(log: Path, count: int = 3) -> str:
     """The end of a log, on one line."""
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    try:
+        with log.open("rb") as file:  # of a log of days only the end
+            file.seek(-min(LONGEST_END, os.fstat(file.fileno()).st_size), os.SEEK_END)
+            lines = file.read(LONGEST_END).decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        lines = []
     return " | ".join(lines[-count:]) or f"it said nothing in {log}"
 
 

@@ -52,6 +52,7 @@ insert or ignore into identity values (1, lower(hex(randomblob(4))));
 """
 OBJECTS = "select sql from sqlite_master where sql is not null"
 EVENT = (float, str, str)
+ALL = -1  # rows of a question, as SQLite counts them
 MEMORY = Path(":memory:")
 LATEST = 2.0**37  # seconds since 1970
 NO_JOURNAL = "00000000"  # in marks that are only shown: stands for the id of a journal that is not made yet
@@ -285,15 +286,16 @@ class Journal:
                 "update acts set state = ?, ended = ?, note = ? where id = ?", (state, time.time(), note, act.id)
             )
 
-    def acts(self, *states: str) -> list[Act]:
-        """The acts in these states, oldest first; all of them if none is named."""
+    def acts(self, *states: str, most: int = ALL) -> list[Act]:
+        """The acts in these states, oldest first; all of them if none is named; the last ones if ``most`` is set."""
         which = f" where state in ({','.join('?' * len(states))})" if states else ""
+        columns = "id, at, round, handle, lever, value, before, why, state, note"
         rows = self.rows(
-            f"select id, at, round, handle, lever, value, before, why, state, note from acts{which} order by id",
-            states,
+            f"select {columns} from acts{which} order by id desc limit ?",
+            (*states, most),
             (int, float, int, *(str,) * 7),
         )
-        return [Act(row[0], row[1], row[2], Order(*row[3:8]), row[8], row[9]) for row in rows]
+        return [Act(row[0], row[1], row[2], Order(*row[3:8]), row[8], row[9]) for row in reversed(rows)]
 
     def in_force(self) -> dict[tuple[str, str], Act]:
         """What was done and not undone, by job and lever."""
@@ -343,9 +345,10 @@ class Journal:
         """The jobs that are not to be touched, and why."""
         return {handle: why for handle, _, why in self.hands_off()}
 
-    def hands_off(self) -> list[tuple[str, float, str]]:
+    def hands_off(self, most: int = ALL) -> list[tuple[str, float, str]]:
         """The same with the time since when, oldest first."""
-        return self.rows("select handle, at, why from hands_off order by at", kinds=(str, float, str))
+        question = "select handle, at, why from hands_off order by at desc, rowid desc limit ?"
+        return self.rows(question, (most,), (str, float, str))[::-1]
 
     def handed_back(self) -> str:
         """Why the jobs are the manager's again, as the guard or an operator said; "": they are not."""
@@ -384,9 +387,10 @@ class Journal:
         with self.writing() as file:
             file.execute("insert into events (at, kind, text) values (?, ?, ?)", (time.time(), kind, text))
 
-    def events(self, after: float = 0.0) -> list[tuple[float, str, str]]:
-        """All of them since a time, oldest first."""
-        return self.rows("select at, kind, text from events where at > ? order by id", (after,), EVENT)
+    def events(self, after: float = 0.0, most: int = ALL) -> list[tuple[float, str, str]]:
+        """All of them since a time, or the last ones, oldest first."""
+        question = "select at, kind, text from events where at > ? order by id desc limit ?"
+        return self.rows(question, (after, most), EVENT)[::-1]
 
     def last_event(self, *kinds: str) -> tuple[float, str, str] | None:
         """The last one of these kinds."""

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from shunter import __version__
 from shunter.errors import ShunterError
 from shunter.web.gate import Gate
-from shunter.web.routes import api, cluster, entry, operator, policies, runs, trying
+from shunter.web.routes import api, api_operator, cluster, entry, operator, policies, runs, trying
 from shunter.web.settings import WebSettings
 from shunter.web.state import SharedState
 from shunter.web.templating import answer
@@ -44,7 +44,7 @@ def make_app(settings: WebSettings, token: str, operator_token: str = "") -> Fas
     app.add_middleware(Gate, access=state.access, settings=settings)
     app.add_exception_handler(ShunterError, _refused)
     app.add_exception_handler(RequestValidationError, _not_valid)
-    for module in (entry, runs, trying, policies, cluster, operator, api):
+    for module in (entry, runs, trying, policies, cluster, operator, api, api_operator):
         app.include_router(module.router)
     app.openapi()  # describes every address now, and not while other threads compile
     package = files("shunter")

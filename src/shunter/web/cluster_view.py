@@ -15,8 +15,10 @@ from shunter import registry
 from shunter.errors import LiveError, ShunterError
 from shunter.live import answers, audit
 from shunter.live.answers import counted, described
+from shunter.live.daemons import pid_in
 from shunter.live.forecast import Outlook
 from shunter.live.journal import GUARD, Journal, WaitsEntry
+from shunter.live.locks import lock_of
 from shunter.live.running import policy_of
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.standing import places
@@ -29,6 +31,7 @@ LATE = 3  # intervals without a sign of life after which a controller counts as 
 MOST_FORECASTS = 25  # jobs of a list whose starts are forecast at once
 MOST_ENTRIES = 200  # of the audit
 DAY_S = 86_400.0
+NO_CONTROLLER = "No controller has run with this journal."
 SOON_S = 1.0  # that a page waits for a policy's order
 T = TypeVar("T")
 
@@ -260,13 +263,18 @@ class ClusterView:
 
     def audit(self) -> list[audit.Entry]:
         """What the controller changed or left alone, the last first."""
-        return self._journal(lambda book: audit.entries(book)[-MOST_ENTRIES:][::-1], [])
+        return self._journal(lambda book: audit.entries(book, most=MOST_ENTRIES)[-MOST_ENTRIES:][::-1], [])
 
     def controller(self) -> ControllerState:
         """Whether a controller runs, and what its guard says."""
         if self.sources.journal is not None and not self.sources.journal.is_file():
             return ControllerState(True, "There is no journal yet; a controller that acts makes it.", silent=True)
-        return self._journal(_controller, ControllerState(False))
+        return self._journal(lambda book: _controller(book, self._starting()), ControllerState(False))
+
+    def _starting(self) -> str:
+        """What is known of a process that may be compiling before its first round; "": there is none."""
+        pid = pid_in(lock_of(self.sources.journal, "controller")) if self.sources.journal is not None else None
+        return f"Process {pid} is there; its first round comes when all is compiled." if pid else ""
 
     def policy(self) -> str:
         """The controller's policy; "": not known."""
@@ -293,13 +301,14 @@ def _ordered(text: str, moment: Snapshot) -> PolicyOrder:
         return PolicyOrder(text, problem=str(error))
 
 
-def _controller(book: Journal) -> ControllerState:
+def _controller(book: Journal, starting: str) -> ControllerState:
     life = book.life()
     last = book.last_event(GUARD, "guard would", "guard can't")
     guard = f"{audit.moment(last[0])}: {last[2]}" if last else "It has not objected."
     if life is None:
-        return ControllerState(True, "No controller has run with this journal.", book.handed_back(), guard, True)
+        return ControllerState(True, starting or NO_CONTROLLER, book.handed_back(), guard, True)
     _, at, interval = life
     silent = time.time() - at > LATE * interval
     words = f"{'Last' if silent else 'It runs; last'} sign of life at {audit.moment(at)}, due every {interval:g} s."
+    words += f" {starting}" if silent and starting else ""
     return ControllerState(True, words, book.handed_back(), guard, silent, policy_of(book))

@@ -137,7 +137,7 @@ def _with_all(found: Contents, ticked: Sequence[TickedRun], numbers: Sequence[in
         for one in ticked
         for row in [one.run.summary]
     ]  # fmt: skip
-    section = Section("All repeats", [table("All repeats", heads, rows, words={1})])
+    section = Section("All repeats", [table("Every run that is ticked", heads, rows, words={1})])
     which = f"repeat {numbers[0]}" if len(numbers) == 1 else f"the repeats 0 to {numbers[-1]}"
     lead = f"{found.lead} {ONLY_LISTED} {which}."
     return dataclasses.replace(found, lead=lead, sections=[*found.sections[:2], section, *found.sections[2:]])

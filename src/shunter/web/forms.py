@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
@@ -10,6 +11,7 @@ from fastapi import Request
 from shunter.errors import RunError
 
 MOST_FIELDS = 2000
+LONGEST_S = 30.0  # until a form is there
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,10 @@ class Sent:
 async def sent(request: Request) -> Sent:
     """The form of a request."""
     try:
-        pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        body = await asyncio.wait_for(request.body(), LONGEST_S)
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except TimeoutError:
+        raise RunError(f"the form did not arrive within {LONGEST_S:.0f} s; send it again") from None
     except ValueError:
         raise RunError("the form can't be read; load the page again") from None
     return Sent(tuple(pairs))

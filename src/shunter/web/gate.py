@@ -20,6 +20,8 @@ ENTER = "/enter"
 STATIC = "/static/"
 OPERATOR = "/cluster/operator"
 OPERATOR_ENTER = f"{OPERATOR}/enter"
+OPERATOR_API = "/api/operator"
+OPERATOR_TOKEN = "X-Operator-Token"
 UPLOAD = "/what-if/traces"
 FORM_TOKEN = "X-Form-Token"
 MOST_BODY = MIB  # bytes of a form
@@ -78,11 +80,23 @@ class Gate:
         if method not in SAFE and not _same_origin(headers):
             return _answer(403, "this request comes from another site")
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > most:
+        if not (length.isascii() and length.isdecimal()) or int(length) > most:
             return _answer(413, f"more than {most // MIB} MiB; send less")
         if path == ENTER or path.startswith(STATIC):
             return None
-        return self._unauthorised(method, headers) or self._no_operator(path, headers)
+        return (
+            self._unauthorised(method, headers) or self._no_operator(path, headers) or self._no_program(path, headers)
+        )
+
+    def _no_program(self, path: str, headers: Headers) -> Response | None:
+        """The answer to an operator's request that comes from no program with both tokens; None: it may pass."""
+        if not path.startswith(OPERATOR_API):
+            return None
+        if _by_browser(headers) or "authorization" not in headers:
+            return _answer(403, "this is for programs; send both tokens as headers, and no cookie")
+        if self.access.is_operator_token(headers.get(OPERATOR_TOKEN, "")):
+            return None
+        return _answer(403, f"this is for operators; send their token as {OPERATOR_TOKEN}")
 
     def _no_operator(self, path: str, headers: Headers) -> Response | None:
         """The answer to a request for operators alone that comes from no operator; None: it may pass."""

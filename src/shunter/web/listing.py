@@ -112,7 +112,9 @@ def _read(folder: RunsFolder, path: Path, kind: str, made: float) -> RunEntry:
         RecursionError,
         OverflowError,
     ) as error:
-        return RunEntry(name, kind, made, within=within, problem=str(error).replace(str(folder.root), "")[:300])
+        why = str(error).replace(f"{folder.root}/", "")[:300]
+        problem = why if isinstance(error, InputError) else f"can't be read ({why}); make the {kind} again"
+        return RunEntry(name, kind, made, within=within, problem=problem)
 
 
 def _json(path: Path) -> Any:

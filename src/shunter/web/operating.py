@@ -10,11 +10,12 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from shunter import registry
 from shunter.errors import LiveError
@@ -84,16 +85,21 @@ class OperationResult:
     said: str
     lines: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)  # for programs, as the command line prints it
 
 
 def of_form(form: Sent) -> Operation:
     """What a form asks for."""
-    action = form.one("action")
-    if action not in ACTIONS:
-        raise LiveError("there is no such action; load the page again")
-    policy = checked_policy(form.one("policy").strip()) if action in tuple(Mode) else ""
     numbers = (_whole(form.one("interval", "60"), "interval", 1), _whole(form.one("changes", "100"), "changes", 1))
-    return Operation(action, policy, *numbers, _names(form.one("users")), _names(form.one("partitions")))
+    return asked(form.one("action"), form.one("policy"), *numbers, form.one("users"), form.one("partitions"))
+
+
+def asked(action: str, policy: str, interval_s: int, changes: int, users: str, partitions: str) -> Operation:
+    """An operation of which every part was checked; names are separated by commas."""
+    if action not in ACTIONS:
+        raise LiveError(f"there is no such action; the actions are {', '.join(ACTIONS)}")
+    chosen = checked_policy(policy.strip()) if action in tuple(Mode) else ""
+    return Operation(action, chosen, interval_s, changes, _names(users), _names(partitions))
 
 
 def _whole(text: str, what: str, least: int) -> int:
@@ -136,12 +142,13 @@ class OperatorDesk:
             taking = ["shunter", "slurm", "resume", "--journal", str(self.journal)] if book.handed_back() else []
         return " && ".join(shlex.join(words) for words in (taking, self.command(wanted)) if words)
 
-    def perform(self, wanted: Operation, who: str) -> OperationResult:
+    def perform(self, wanted: Operation, who: str, where: str = "on the page") -> OperationResult:
         """Note it, and do it; all but a pause is refused while another action is under way."""
-        by = printable(f"{who or 'an operator'} on the page")[:100]
+        by = printable(f"{who or 'an operator'} {where}")[:100]
         if wanted.action == "pause":
             self._note(wanted, by)
-            return OperationResult("From now on nothing is changed. A controller that runs gives the jobs back.")
+            said = "From now on nothing is changed. A controller that runs gives the jobs back."
+            return OperationResult(said, record={"paused": True})
         if not self._lock.acquire(blocking=False):
             raise LiveError("another action is under way; wait until it is done, or pause")
         try:
@@ -171,7 +178,7 @@ class OperatorDesk:
         ]
         said = f"{found['pending']} jobs wait, {found['running']} run; {len(orders)} would be changed now"
         said += f", {later} later." if later else "."
-        return OperationResult(said, tuple(lines[:MOST_LINES]), (found["paused"],) if found["paused"] else ())
+        return OperationResult(said, tuple(lines[:MOST_LINES]), (found["paused"],) if found["paused"] else (), found)
 
     def _act(self, wanted: Operation) -> OperationResult:
         """Resume the controller of this journal, or start one.
@@ -189,7 +196,8 @@ class OperatorDesk:
         if wait(lambda: child.poll() is not None, FAILS_WITHIN_S):
             raise LiveError(f"the controller ended with code {child.returncode}: {last_lines(log)}")
         said = f"A controller was started, process {child.pid}. Its first round comes when all is compiled."
-        return OperationResult(said, (shlex.join(command), f"what it reports is in {log.name}"))
+        lines = (shlex.join(command), f"what it reports is in {log.name}")
+        return OperationResult(said, lines, record={"started": child.pid, "command": command})
 
     def _resume(self, wanted: Operation) -> OperationResult:
         process = holder_of(self.journal, "controller") or "that has just begun"
@@ -207,14 +215,17 @@ class OperatorDesk:
                 )
             goes_on = (f"it goes on as it was started: {begun}",)
             if not running.resume(book):
-                return OperationResult(f"The controller acts already, process {process}.", goes_on)
-        return OperationResult(f"The controller may change jobs again, process {process}.", goes_on)
+                said = f"The controller acts already, process {process}."
+                return OperationResult(said, goes_on, record={"resumed": False})
+        said = f"The controller may change jobs again, process {process}."
+        return OperationResult(said, goes_on, record={"resumed": True})
 
     def _release(self, by: str) -> OperationResult:
         found = back_out(self.manager(), self.journal, from_marks=False, by=by)
         said = f"{found.undone} change{'' if found.undone == 1 else 's'} undone."
         said += f" Controller {found.controller} only watches until someone acts." if found.controller else ""
-        return OperationResult(said, problems=tuple(found.problems))
+        record = {"undone": found.undone, "problems": found.problems, "controller": found.controller or None}
+        return OperationResult(said, problems=tuple(found.problems), record=record)
 
     def news(self) -> str:
         """What became of a controller that was started here and has ended; "": nothing to report."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shunter.errors import RunError
 from shunter.web import access
@@ -15,6 +18,9 @@ from shunter.web.app import make_app
 from shunter.web.settings import WebSettings
 from shunter.web.state import SharedState
 from shunter.web.teaching import FIRST, example
+
+REQUEST_S = 10.0  # for the first request of a connection
+MOST_HEADERS = 2**16  # bytes
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,34 @@ def serve(
         _prepare(app.state.shunter)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         ready(Address(f"http://{host}:{settings.port}", token, file, operator_token_file))
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, ws="none",
-            timeout_graceful_shutdown=3,
-        )  # fmt: skip
-        uvicorn.Server(config).run(sockets=[port])
+        uvicorn.Server(config_of(app)).run(sockets=[port])
+
+
+class PatientProtocol(H11Protocol):
+    """A connection that must say within a time what it wants: others would be kept out by those that say nothing."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(REQUEST_S, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+
+def config_of(app: Any, log_level: str = "warning") -> uvicorn.Config:
+    """How a page is served: headers of 64 KiB at most, no web sockets, no connections that say nothing."""
+    return uvicorn.Config(
+        app, log_level=log_level, access_log=False, server_header=False, proxy_headers=False, ws="none",
+        http=PatientProtocol, h11_max_incomplete_event_size=MOST_HEADERS,
+        timeout_graceful_shutdown=3,
+    )  # fmt: skip
 
 
 def _prepare(state: SharedState) -> None:

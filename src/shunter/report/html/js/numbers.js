@@ -126,7 +126,7 @@ const Numbers = (() => {
     }
     const span = high - low || 1;
     if (axis.unit === "elapsed" && axis.origin)
-      return { min: low, max: high, ...dates(axis.origin, low, high, most * 0.9) }; // dates are long
+      return { min: low, max: high, ...dates(axis.origin, low, high, most * 0.75) }; // dates are long
     if (axis.unit === "elapsed")
       return { min: low, max: high, ticks: toTheEnd(multiples(low, high, timeStep(span, most)), high, timeStep(span, most)), label: rounded(timeStep(span, most)) };
     const [length, unit] = axis.unit === "duration" ? unitOf(high / 3) : [1, ""];
