@@ -43,6 +43,21 @@ def test_colours_differ_enough(theme, pairs, least):
     assert {pair: round(value, 2) for pair, value in found.items() if value < least} == {}
 
 
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_numbers_on_the_strongest_colour_of_a_table_can_be_read(theme):
+    assert re.search(r"color-mix\(in srgb, var\(--heat\) var\(--t\), var\(--card\)\)", STYLE) is not None
+    strongest = int(re.search(r"--t:\{(\d+) \* cell.share", _page_module())[1]) / 100
+    mixed = "#" + "".join(
+        f"{round(strongest * int(heat, 16) + (1 - strongest) * int(card, 16)):02x}"
+        for heat, card in zip(*(re.findall("..", COLOURS[name][theme][1:]) for name in ("heat", "card")), strict=True)
+    )
+    assert contrast(COLOURS["ink"][theme], mixed) >= 4.5
+
+
+def _page_module() -> str:
+    return PACKAGE.joinpath("report", "html", "page.py").read_text()
+
+
 def test_colours_of_texts_are_named_ones():
     """Others would not be checked above."""
     used = {name for style in (STYLE, PAGE) for name in re.findall(r"[^-]color: *var\(--(\w+)\)", style)}

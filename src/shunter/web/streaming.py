@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.responses import JSONResponse, StreamingResponse
@@ -23,17 +23,28 @@ SIGN_OF_LIFE_S = 15.0  # between two events, so that a proxy keeps the connectio
 
 @dataclass
 class Watchers:
-    """Counts the browsers that follow something."""
+    """The browsers that follow something."""
 
-    now: int = 0
+    streams: set[int] = field(default_factory=set)
+
+    @property
+    def now(self) -> int:
+        """How many there are."""
+        return len(self.streams)
 
 
 class EventStream(StreamingResponse):
     """Events for one browser; refused if too many follow something already."""
 
     def __init__(self, watchers: Watchers, found: AsyncIterator[str]) -> None:
-        super().__init__(found, media_type="text/event-stream")
+        super().__init__(self._until_last(found), media_type="text/event-stream")
         self._watchers = watchers
+
+    async def _until_last(self, found: AsyncIterator[str]) -> AsyncIterator[str]:
+        """Events; after the last one there is room for another browser, before this one knows of the end."""
+        async for event in found:
+            yield event
+        self._watchers.streams.discard(id(self))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events until they end, or the browser goes away."""
@@ -41,11 +52,11 @@ class EventStream(StreamingResponse):
             detail = f"{MOST_WATCHERS} pages follow their progress already; load this one again later"
             await JSONResponse({"detail": detail}, 503)(scope, receive, send)
             return
-        self._watchers.now += 1
+        self._watchers.streams.add(id(self))
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._watchers.now -= 1
+            self._watchers.streams.discard(id(self))
 
 
 async def of_task(task: BackgroundTask) -> AsyncIterator[str]:
