@@ -32,7 +32,7 @@ class ParameterField:
     kind: str  # choice, switch, number, text
     default: str
     about: Param
-    allowed: str  # in words
+    allowed: str  # in words; "": anything
 
     @property
     def whole(self) -> bool:
@@ -43,9 +43,19 @@ class ParameterField:
 def fields_of(name: str) -> list[ParameterField]:
     """The parameters of a policy, from the same declarations as on the command line."""
     return [
-        ParameterField(key, _kind(kind, about), written(default), about, about.range_text(kind))
+        ParameterField(key, _kind(kind, about), written(default), about, _allowed(about))
         for key, (kind, default, about) in declared(policy_class(name)).items()
     ]
+
+
+def _allowed(about: Param) -> str:
+    """The values that a field takes, where its form does not show them."""
+    if about.policy:
+        return "a policy"
+    low, high = ("" if end is None else f"{end:,.10g}" for end in (about.low, about.high))
+    if low and high:
+        return f"{low} to {high}"
+    return f"{low} or more" if low else f"up to {high}" if high else ""
 
 
 def _kind(kind: type, about: Param) -> str:
