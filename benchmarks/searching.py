@@ -22,9 +22,9 @@ BUDGET = 20
 WAYS: dict[str, dict[str, Any]] = {  # what differs from the plain search
     "random": {},
     "random, a quarter of the evaluations": {"budget": BUDGET // 4},
-    "random, causal model": {"causal": True},
+    "random, causal model": {"causal": "layers"},
     "bluefin": {"method": "bluefin"},
-    "bluefin, causal model": {"method": "bluefin", "causal": True},
+    "bluefin, causal model": {"method": "bluefin", "causal": "layers"},
     "bluefin-one": {"method": "bluefin-one"},
     "random, two threads": {"threads": 2},
 }

@@ -25,6 +25,9 @@ EXTRAS = {  # which extra has it
     "jinja2": "web",
     "optuna": "search",
     "cmaes": "search",
+    "xgboost": "xgboost",
+    "causallearn": "causal",
+    "causallearn.search.ConstraintBased.FCI": "causal",
 }
 
 

@@ -189,12 +189,14 @@ def test_fixed_settings_are_no_worse_than_those_given_on_the_same_jobs() -> None
 def test_a_causal_model_saves_evaluations_and_says_why() -> None:
     jobs = some_jobs(120)
     found = {}
-    for causal in (False, True):
+    for causal in ("", "layers"):
         scheduler = AdaptingScheduler(TrueHour(), space("tiresias", 12, causal=causal), SearchTimes(15 * MINUTE))
         found[causal] = scheduler.run(Simulator(jobs, CLUSTER), "tiresias", None)
-    assert found[True].evaluations < found[False].evaluations == 12 * len(found[False].searches)
-    assert any(reason.startswith("rejected") for each in found[True].searches for reason in each.reasons)
-    assert not any(each.reasons for each in found[False].searches)
+    assert found["layers"].evaluations < found[""].evaluations == 12 * len(found[""].searches)
+    assert any(reason.startswith("rejected") for each in found["layers"].searches for reason in each.reasons)
+    assert not any(each.reasons for each in found[""].searches)
+    assert found[""].causal is None
+    assert found["layers"].causal is not None
 
 
 def test_the_study_has_all_of_them_and_hindsight_is_no_worse_than_fixed() -> None:

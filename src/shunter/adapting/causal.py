@@ -42,20 +42,30 @@ class CausalGraph:
     effects: frozenset[tuple[str, str]]  # of settings, on what happens in between
     links: frozenset[frozenset[str]]  # between two of these, without a direction
     causes: frozenset[str]  # of the objective
+    arrows: frozenset[tuple[str, str]] = frozenset()  # links of which the direction is known
 
     def inputs_of(self, name: str) -> tuple[str, ...]:
         """The settings that act on it, also through what it is linked with."""
         reached, found = {name}, {name}
         while found:
-            found = {other for link in self.links if link & found for other in link} - reached
+            found = {other for at in found for other in self._before(at)} - reached
             reached |= found
         return tuple(s for s in self.settings if any((s, middle) in self.effects for middle in reached))
 
+    def _before(self, name: str) -> set[str]:
+        """What may act on it within the middle layer."""
+        return {other for link in self.links if name in link for other in link if (name, other) not in self.arrows}
+
+    def acts(self, setting: str) -> bool:
+        """Whether a setting acts on anything that was measured."""
+        return any(setting == acting for acting, _ in self.effects)
+
     def lines(self) -> list[str]:
         """The graph in words, an edge per line."""
+        known = {frozenset(arrow): " -> ".join(arrow) for arrow in self.arrows}
         return [
             *(f"{setting} -> {middle}" for setting, middle in sorted(self.effects)),
-            *(" - ".join(sorted(link)) for link in sorted(self.links, key=sorted)),
+            *(known.get(link, " - ".join(sorted(link))) for link in sorted(self.links, key=sorted)),
             *(f"{middle} -> {OBJECTIVE}" for middle in sorted(self.causes)),
         ]
 
@@ -63,8 +73,8 @@ class CausalGraph:
 class CausalModel:
     """A graph with an equation for each variable, fitted to all samples."""
 
-    def __init__(self, samples: CausalSamples) -> None:
-        self.samples, self.graph = samples, learned_graph(samples)
+    def __init__(self, samples: CausalSamples, graph: CausalGraph | None = None) -> None:
+        self.samples, self.graph = samples, graph or learned_graph(samples)
         columns = {name: at for at, name in enumerate(samples.settings)}
         self._inputs = {
             name: np.array([columns[s] for s in self.graph.inputs_of(name)], np.int64) for name in samples.between
@@ -114,7 +124,7 @@ def learned_graph(samples: CausalSamples, alpha: float = ALPHA) -> CausalGraph:
     names = (*samples.settings, *samples.between, OBJECTIVE)
     settings, between = len(samples.settings), len(samples.between)
     layer = np.array([0] * settings + [1] * between + [2])
-    table = _correlations(np.column_stack([samples.inputs, samples.middle, samples.objective]))
+    table = correlations(np.column_stack([samples.inputs, samples.middle, samples.objective]))
     edges = {
         (a, b) for a, b in combinations(range(len(names)), 2) if layer[b] - layer[a] == 1 or layer[a] == layer[b] == 1
     }
@@ -137,12 +147,18 @@ def learned_graph(samples: CausalSamples, alpha: float = ALPHA) -> CausalGraph:
     )
 
 
-def _correlations(columns: F64) -> F64:
-    """Of ranks, so that a bent line is one, too; 0 with a column that never changes."""
+def ranked(columns: F64) -> F64:
+    """The ranks in each column, so that a bent line is a line, too; equal values have equal ranks."""
     ranks = np.argsort(np.argsort(columns, axis=0, kind="stable"), axis=0).astype(np.float64)
-    for at in range(columns.shape[1]):  # equal values have equal ranks
+    for at in range(columns.shape[1]):
         _, inverse, counts = np.unique(columns[:, at], return_inverse=True, return_counts=True)
         ranks[:, at] = (np.bincount(inverse, ranks[:, at]) / counts)[inverse]
+    return ranks
+
+
+def correlations(columns: F64) -> F64:
+    """Of ranks; 0 with a column that never changes."""
+    ranks = ranked(columns)
     centred = ranks - ranks.mean(axis=0)
     length = np.linalg.norm(centred, axis=0)
     scaled = np.divide(centred, length, out=np.zeros_like(centred), where=length > 1e-9)

@@ -14,9 +14,10 @@ import numpy as np
 
 from shunter import registry
 from shunter import world as w
-from shunter.adapting.objectives import jct_of, rho_of
+from shunter.adapting.causal import CausalModel
+from shunter.adapting.objectives import BETWEEN, jct_of, rho_of
 from shunter.adapting.outlooks import OutlookSource
-from shunter.adapting.rejecting import TriedSettings
+from shunter.adapting.rejecting import TriedSettings, coordinates
 from shunter.adapting.searching import FoundSettings, SettingSpace, search_on
 from shunter.generating.known_jobs import HOUR
 from shunter.protocols import Memory
@@ -63,6 +64,7 @@ class AdaptedRun:
     rho: F64
     preemptions: int
     digest: str
+    causal: CausalModel | None = None  # what was learned from all evaluations
 
     @property
     def evaluations(self) -> int:
@@ -86,6 +88,9 @@ class AdaptingScheduler:
     seed: int = 0
     tried: TriedSettings = field(default_factory=TriedSettings)  # what a causal model learns from
 
+    def __post_init__(self) -> None:
+        self.tried.method = self.space.causal or self.tried.method
+
     def run(
         self, simulator: Simulator, policy: str, memory: Memory, progress: Callable[[int], None] = lambda ms: None
     ) -> AdaptedRun:
@@ -106,7 +111,10 @@ class AdaptingScheduler:
         simulator.run(made, memory=memory)
         preemptions = int(simulator.world.jobs[w.PREEMPTIONS].sum())
         done = (jct_of(simulator), rho_of(simulator), preemptions, simulator.digest)
-        return AdaptedRun(policy, tuple(switches), tuple(searches), *done)
+        return AdaptedRun(policy, tuple(switches), tuple(searches), *done, self._causal())
+
+    def _causal(self) -> CausalModel | None:
+        return self.tried.model(coordinates(self.space.spaces[0]), BETWEEN) if self.space.causal else None
 
     def _instants(self, simulator: Simulator) -> list[tuple[int, bool]]:
         """When it searches, and whether that is before the end of an hour."""

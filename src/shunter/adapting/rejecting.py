@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shunter.adapting.causal import CausalModel, CausalSamples
+from shunter.adapting.causal import CausalModel, CausalSamples, learned_graph
+from shunter.adapting.fci import fci_graph
 from shunter.tuning.sampling import DrawnSettings, SettingSearch
 from shunter.tuning.spaces import PolicySpace
 from shunter.world import F64
@@ -21,17 +22,23 @@ LEAST_REWARD = 0.95  # of the best one, below which a proposal is rejected
 WORTH = 0.01  # part of the best reward that a setting must promise to stay free
 FEWEST_RUNS, MOST_RUNS = 30, 400  # that a model is fitted to
 REFIT = 8  # runs after which it is fitted again
+GRAPHS = {"layers": learned_graph, "fci": fci_graph}  # how the graph is learned
 THAW = 10  # proposals after which all settings are free again
 SWEEP = 9  # values of a setting that the model is asked about
 
 
 @dataclass
 class TriedSettings:
-    """Runs of one space so far, over several searches; rewards are relative to the settings in use."""
+    """Runs of one space so far, over several searches.
+
+    Rewards, and what happens in between, are relative to the settings in use on the same hour: hours differ by far more
+    than settings do.
+    """
 
     points: list[F64] = field(default_factory=list)
     middle: list[Sequence[float]] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+    method: str = "layers"  # how the graph is learned
 
     def add(self, point: F64, middle: Sequence[float], reward: float) -> None:
         """One more; the oldest goes."""
@@ -46,7 +53,8 @@ class TriedSettings:
         if len(self.rewards) < FEWEST_RUNS:
             return None
         inputs, middle = np.array(self.points), np.array(self.middle, np.float64)
-        return CausalModel(CausalSamples(tuple(names), tuple(between), inputs, middle, np.array(self.rewards)))
+        samples = CausalSamples(tuple(names), tuple(between), inputs, middle, np.array(self.rewards))
+        return CausalModel(samples, GRAPHS[self.method](samples))
 
 
 class RejectingSearch(SettingSearch):
@@ -67,6 +75,7 @@ class RejectingSearch(SettingSearch):
         self.reasons: list[str] = []  # why proposals were rejected, and settings frozen
         self.rejected, self._told, self._rounds = 0, 0, 0
         self._frozen: dict[int, float] = {}
+        self._learned: set[str] = set()
 
     def ask(self) -> list[DrawnSettings]:
         """The proposals that are worth a run."""
@@ -74,6 +83,8 @@ class RejectingSearch(SettingSearch):
         if self._rounds % THAW == 0:
             self._frozen = {}
         proposed = [self._with_frozen(each) for each in self.inner.ask()]
+        if all(each.text in self.seen for each in proposed):  # nothing new is left with what is frozen
+            self._frozen = {}
         kept = [each for each in proposed if not self._rejects(each)]
         self.rejected += len(proposed) - len(kept)
         self.budget = max(self.inner.budget - self.rejected, 1)
@@ -82,10 +93,13 @@ class RejectingSearch(SettingSearch):
     def tell(self, candidates: Sequence[DrawnSettings], values: Sequence[float]) -> None:
         """Learn from runs; the other search hears of them, too."""
         self.inner.tell(candidates, values)
-        base = self.seen.get(self.base, math.nan)
+        base, usual = self.seen.get(self.base, math.nan), self.measured.get(self.base, ())
         for each, value in zip(candidates, values, strict=True):
-            if each.text in self.measured and value > 0 and math.isfinite(value) and math.isfinite(base):
-                self.tried.add(each.point, self.measured[each.text], base / value)
+            known = each.text in self.measured and each.text not in self._learned and bool(usual)
+            if known and value > 0 and math.isfinite(value) and math.isfinite(base):
+                self._learned.add(each.text)
+                middle = [a - b for a, b in zip(self.measured[each.text], usual, strict=True)]
+                self.tried.add(each.point, middle, base / value)
                 self._told += 1
         if self._told >= REFIT:
             self._told, self.model = 0, self.tried.model(self.names, self.between)
@@ -120,7 +134,10 @@ class RejectingSearch(SettingSearch):
         free[int(np.argmax(promise))] = True
         self._frozen = {at: float(point[at]) for at in np.flatnonzero(~free).tolist()}
         self.reasons += [
-            f"frozen {self.names[at]}: at most {promise[at]:.3f} expected, best {reward:.3f}" for at in self._frozen
+            f"frozen {self.names[at]}: at most {promise[at]:.3f} expected, best {reward:.3f}"
+            if self.model.graph.acts(self.names[at])
+            else f"frozen {self.names[at]}: no effect on anything that was measured"
+            for at in self._frozen
         ]
 
     def _promise(self, point: F64, at: int) -> float:

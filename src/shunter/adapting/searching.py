@@ -35,7 +35,7 @@ class SettingSpace:
     method: str = "random"
     objective: str = "jct"
     threads: int = 1
-    causal: bool = False  # a causal model rejects settings before they are run; of one policy only
+    causal: str = ""  # how the graph of a model is learned that rejects settings before they are run; "": none
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from shunter import extras
 from shunter.adapting.controller import AdaptedRun, AdaptingScheduler, SearchTimes, plain_run
 from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.objectives import check_objective
 from shunter.adapting.outlooks import OutlookSource, ReplayedHour, TrueHour
+from shunter.adapting.rejecting import GRAPHS
 from shunter.adapting.searching import FoundSettings, SettingSpace, search_whole
 from shunter.capabilities import Learns, capability
 from shunter.errors import RunError, did_you_mean
@@ -82,7 +84,7 @@ class AdaptingOptions:
     fixed_evaluations: int = 0  # 0: as many as an adapting run has
     seed: int = 0
     threads: int = 1
-    causal: bool = False  # a causal model rejects settings before they are run
+    causal: str = ""  # how a causal model is learned that rejects settings before they are run; "": there is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +286,10 @@ def _checked(options: AdaptingOptions) -> AdaptingOptions:
     duration_model(options.predictor)
     if options.generator != AUTO:
         rule_named(options.generator)
+    if options.causal and options.causal not in GRAPHS:
+        raise RunError(f"there is no causal model '{options.causal}'; {did_you_mean(options.causal, GRAPHS)}")
+    if options.causal == "fci":
+        extras.require("causallearn", "--causal fci")
     if options.causal and options.policy == ANY:
         raise RunError(
             "--causal is for one policy: its model has no layer for policies; leave it out, or name a policy"

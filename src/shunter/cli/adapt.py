@@ -32,6 +32,7 @@ from shunter.cli.console import (
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
+    from shunter.adapting.controller import AdaptedRun
     from shunter.setup import Setup
 
 EXAMPLES = """Examples:
@@ -81,8 +82,11 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
         int, typer.Option("--fixed", min=0, metavar="N", help="Evaluations for fixed settings; 0: as many in total.")
     ] = 0,
     causal: Annotated[
-        bool, typer.Option("--causal", help="Reject settings by a causal model before they are run.")
-    ] = False,
+        str, typer.Option("--causal", metavar="layers|fci", help="Reject settings by a causal model, not run them.")
+    ] = "",
+    graph: Annotated[
+        Path | None, typer.Option("--graph", metavar="FILE", help="Draw the causal model: .html or .svg.")
+    ] = None,
     threads: Annotated[
         int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
     ] = 1,
@@ -120,6 +124,8 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.report.terminal.adapting import adapting_view
     from shunter.setup import set_up
 
+    if graph is not None and (not causal or graph.suffix not in (".html", ".svg")):
+        raise RunError("--graph draws a causal model; give --causal layers, and a file that ends in .html or .svg")
     if source not in SOURCES:
         raise RunError(f"there is no source '{source}'; {did_you_mean(source, SOURCES)}")
     times = SearchTimes(milliseconds("--every", every), milliseconds("--recheck", recheck, 0), gain)
@@ -138,7 +144,22 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
         found = work.run(on_progress)
     if repository is not None:
         WorkloadRepository(repository).add(setup.trace)
+    if graph is not None:
+        _draw(found.runs[SOURCES[source]], found.options.policy, graph)
     answer(found.as_dict(), lambda study: adapting_view(study, SOURCES[source]), json)
+
+
+def _draw(run: AdaptedRun, policy: str, file: Path) -> None:
+    """Write the causal model of a run."""
+    from shunter.adapting.graph_drawing import page, svg
+    from shunter.adapting.rejecting import FEWEST_RUNS
+    from shunter.safe_files import whole
+
+    if run.causal is None:
+        raise RunError(f"there is no causal model: it needs {FEWEST_RUNS} evaluations; give a longer time, or --budget")
+    reasons = [reason for each in run.searches for reason in each.reasons]
+    with whole(file, RunError) as made:
+        made.write_text(svg(run.causal) if file.suffix == ".svg" else page(run.causal, policy, reasons), "utf-8")
 
 
 def _with_repository(setup: Setup, folder: Path | None) -> Setup:

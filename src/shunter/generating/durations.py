@@ -89,7 +89,7 @@ class PastShares(DurationModel):
 
 
 class LearnedClasses(DurationModel):
-    """A classifier of scikit-learn or LightGBM."""
+    """A classifier of scikit-learn, LightGBM or XGBoost."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -97,9 +97,10 @@ class LearnedClasses(DurationModel):
     def fit(self, rows: Labelled) -> DurationModel:
         """Fit it; a linear model that has not converged is used as it is."""
         self._model = self._make()
+        self._classes, numbered = np.unique(rows.classes, return_inverse=True)  # XGBoost takes no gaps
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._model.fit(rows.features, rows.classes)
+            self._model.fit(rows.features, numbered)
         return self
 
     def chances(self, features: F64, executed: I64, gpus: I64) -> F64:
@@ -108,7 +109,7 @@ class LearnedClasses(DurationModel):
         if len(executed):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found[:, self._model.classes_.astype(np.int64)] += self._model.predict_proba(features)
+                found[:, self._classes] += self._model.predict_proba(features)
         return found
 
 
@@ -118,6 +119,13 @@ def _lightgbm() -> Any:
         n_estimators=60, num_leaves=31, min_child_samples=20, learning_rate=0.1, verbose=-1, n_jobs=1, random_state=0,
         deterministic=True, force_row_wise=True,
     )  # fmt: skip
+
+
+def _xgboost() -> Any:
+    module = extras.load("xgboost", "the duration model xgboost")
+    return module.XGBClassifier(
+        n_estimators=60, max_depth=6, learning_rate=0.1, tree_method="hist", n_jobs=1, random_state=0
+    )
 
 
 def _forest() -> Any:
@@ -148,6 +156,7 @@ def _logistic() -> Any:
 DURATION_MODELS: dict[str, Callable[[], DurationModel]] = {
     "past": PastShares,
     "lightgbm": lambda: LearnedClasses(_lightgbm),
+    "xgboost": lambda: LearnedClasses(_xgboost),
     "forest": lambda: LearnedClasses(_forest),
     "mlp": lambda: LearnedClasses(_mlp),
     "logistic": lambda: LearnedClasses(_logistic),

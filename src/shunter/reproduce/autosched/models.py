@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 MODELS = {  # by the names of Table 3; the last ones are not in it
+    "XGBoost": "xgboost",
     "LightGBM": "lightgbm",
     "RandomForest": "forest",
     "MLP": "mlp",
@@ -33,6 +34,7 @@ MODELS = {  # by the names of Table 3; the last ones are not in it
     "class reached": "reached",
     "majority": "majority",
 }
+NEEDS = {"xgboost": "xgboost", "lightgbm": "lightgbm", **dict.fromkeys(("forest", "mlp", "logistic"), "sklearn")}
 TRAINED = 0.7  # of the jobs
 LEARNED_ROWS, JUDGED_ROWS, QUICK_ROWS = 4000, 3000, 800
 JUDGED_DAYS, QUICK_DAYS = 14, 3  # of generated hours
@@ -144,7 +146,7 @@ def accuracies_on(data: str, jobs: KnownJobs, part: ModelsPart) -> list[ClassAcc
         _accuracy(data, name, queries, duration_model(model), *rows)
         for queries, rows in sets.items()
         for name, model in MODELS.items()
-        if model in ("past", "reached", "majority") or extras.is_there("lightgbm")
+        if extras.is_there(NEEDS.get(model, "numpy"))
     ]
 
 

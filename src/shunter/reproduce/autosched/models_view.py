@@ -27,9 +27,9 @@ def accuracy_rows(study: ModelsStudy) -> list[list[str]]:
     """Table 3: ours by trace, and the printed ones."""
     rows = []
     for queries in ("arrival", "snapshot"):
-        for name in ("XGBoost", *MODELS):
+        for name in MODELS:
             found = {each.data: each for each in study.accuracies if (each.model, each.queries) == (name, queries)}
-            if not found and (name != "XGBoost" or queries == "snapshot"):
+            if not found and (name != "XGBoost" or queries == "arrival"):
                 continue
             printed = dict(zip(paper.TRACES, paper.ACCURACY.get(name, ()), strict=False))
             cells = [_pair(100 * found[d].accuracy if d in found else None, printed.get(d)) for d in study.part.data]
