@@ -225,6 +225,19 @@ def growth(size: Size) -> Iterator[Row]:
             measure = f"CPU time of {10 * size.growth:,} over {size.growth:,} synthetic jobs"
             what = f"growth at load {load}: {policy}"
             yield Row(what, measure, tenfold.cpu / once.cpu, "x", 12, at_most=True, remark=remark)
+    yield equal_queues(size)
+
+
+def equal_queues(size: Size) -> Row:
+    """The same for ``wfp3`` from a number of jobs on at which its queue has stopped growing."""
+    some, more = 10 * size.growth // 3, 10 * size.growth
+    traces = [workload.made_up(count) for count in (some, more)]
+    took = [best_of(min(size.repeats, 2), lambda t=trace: simulated(t, "wfp3")).cpu for trace in traces]  # type: ignore[misc]
+    waits = [simulated(trace, "wfp3").world.jobs[w.WAITED].mean() / HOUR_MS for trace in traces]
+    measure = f"CPU time of {more:,} over {some:,} synthetic jobs"
+    remark = f"mean wait {waits[0]:.1f} h, then {waits[1]:.1f} h"
+    what = f"growth at load {workload.LOAD}, a queue that grows no more: wfp3"
+    return Row(what, measure, took[1] / took[0], "x", 3.6, at_most=True, remark=remark)
 
 
 PEAK = """

@@ -399,21 +399,42 @@ def is_plain_start(state: SimulationState, plan: Decision) -> bool:
 
 
 @kernel
-def only_timers(plan: Decision) -> bool:
-    """Whether a plan sets timers and does nothing else."""
-    for i in range(plan.counts[0]):  # noqa: SIM110 a loop, for numba
-        if plan.actions[i, w.KIND] != w.A_TIMER:
-            return False
-    return True
+def copy_node(paper: World, world: World, node: int) -> None:
+    """Write on paper what plans can change of a node."""
+    for column in (w.NODE_VC, w.CPU_FREE, w.MEM_FREE, w.NODE_STATE):
+        paper.nodes[column, node] = world.nodes[column, node]
 
 
 @kernel
-def copy_what_plans_change(paper: World, world: World) -> None:
-    """Begin a trial on paper; what no plan can change is on it from the beginning."""
-    for column in (w.NODE_VC, w.CPU_FREE, w.MEM_FREE, w.NODE_STATE):
-        copy_into(paper.nodes[column], world.nodes[column])
-    for column in (w.TENANTS, w.USED):
-        copy_into(paper.gpus[column], world.gpus[column])
+def copy_gpu(paper: World, world: World, gpu: int, copied: int) -> int:
+    """Write on paper what plans can change of a GPU and its node, if that is not ``copied``; returns the node."""
+    paper.gpus[w.TENANTS, gpu] = world.gpus[w.TENANTS, gpu]
+    paper.gpus[w.USED, gpu] = world.gpus[w.USED, gpu]
+    node = int(world.gpus[w.NODE, gpu])
+    if node != copied:
+        copy_node(paper, world, node)
+    return node
+
+
+@kernel
+def copy_what_it_touches(paper: World, world: World, plan: Decision) -> None:
+    """Begin a trial on paper with the GPUs and nodes that the actions of a plan are about; no others are read."""
+    node = -1
+    for i in range(plan.counts[1]):
+        if 0 <= plan.gpu_ids[i] < world.gpus.shape[1]:
+            node = copy_gpu(paper, world, plan.gpu_ids[i], node)
+    for i in range(plan.counts[0]):
+        kind, target = plan.actions[i, w.KIND], plan.actions[i, w.TARGET]
+        if kind <= w.A_RESIZE and kind != w.A_START and 0 <= target < world.jobs.shape[1]:
+            slot = world.jobs[w.HEAD, target]
+            while slot >= 0:
+                node = copy_gpu(paper, world, world.slots[w.SLOT_GPU, slot], node)
+                slot = world.slots[w.SLOT_NEXT, slot]
+        elif kind in (w.A_POWER, w.A_ASSIGN) and 0 <= target < world.nodes.shape[1]:
+            copy_node(paper, world, target)
+            first = world.nodes[w.FIRST_GPU, target]
+            for gpu in range(first, first + world.nodes[w.TOTAL, target]):
+                copy_gpu(paper, world, gpu, target)
 
 
 @kernel
@@ -445,10 +466,8 @@ def check(state: SimulationState, plan: Decision) -> int:
         job = plan.actions[0, w.TARGET]
         plan.refusals[0] = fits(state, state.world, job, plan.gpu_ids[: plan.counts[1]], False)
         return int(plan.refusals[0] != FINE)
-    paper = state.paper
-    if not only_timers(plan):
-        copy_what_plans_change(paper, state.world)
-    used, refused = 0, 0
+    paper, used, refused = state.paper, 0, 0
+    copy_what_it_touches(paper, state.world, plan)
     for i in range(plan.counts[0]):
         size = plan.actions[i, w.SIZE] % w.SHARED
         if plan.actions[i, w.KIND] <= w.A_RESIZE:

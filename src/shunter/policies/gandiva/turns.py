@@ -26,6 +26,7 @@ from shunter.scheduling.placing import (
     in_the_way,
     may_use,
     on_paper,
+    open_to,
     put_on_paper,
     share_fits,
     within_limits,
@@ -250,22 +251,22 @@ def line_up_runners(world: World, queue: Queue) -> int:
     A job that has not, because it is still restarting, is not stopped: else none would ever finish.  Nor is one that
     has worked for less than stopping it costs.
     """
-    jobs, count, now = queue.scratch.jobs, 0, world.clock[w.NOW]
+    jobs, begun, count, now = queue.scratch.jobs, queue.scratch.ends, 0, world.clock[w.NOW]
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
         began = max(world.jobs[w.BEGUN, job], world.jobs[w.SINCE, job])
         may_stop = world.jobs[w.STATE, job] == w.RUNNING and stops_left(world, queue, job)
         if may_stop and began < now and ran_enough(world, queue, job):
-            jobs[count] = job
+            jobs[count], begun[count] = job, world.jobs[w.BEGUN, job]
             count += 1
     gap = count // 2
     while gap > 0:  # Shell's sort
         for i in range(gap, count):
-            job, at = jobs[i], i
-            while at >= gap and began_before(world, job, jobs[at - gap]):
-                jobs[at] = jobs[at - gap]
+            job, time, at = jobs[i], begun[i], i
+            while at >= gap and (time < begun[at - gap] or (time == begun[at - gap] and job < jobs[at - gap])):
+                jobs[at], begun[at] = jobs[at - gap], begun[at - gap]
                 at -= gap
-            jobs[at] = job
+            jobs[at], begun[at] = job, time
         gap //= 2
     return count
 
@@ -297,22 +298,6 @@ def place_left_by(world: World, queue: Queue, paper: Paper, job: int, other: int
 
 
 @kernel
-def count_out(world: World, offers: Offers, paper: Paper, job: int, sign: int, only_free: bool) -> None:
-    """Take a running job off the paper (-1) or put it back (+1); ``only_free``: only as to which GPUs are free."""
-    if not only_free:
-        lift(world, offers.queue, job, sign)
-        return
-    slot = world.jobs[w.HEAD, job]
-    while slot >= 0:
-        gpu = world.slots[w.SLOT_GPU, slot]
-        node = world.gpus[w.NODE, gpu]
-        paper.tenants[gpu] += sign
-        if paper.tenants[gpu] == (1 if sign > 0 else 0) and world.nodes[w.NODE_STATE, node] == w.UP:
-            paper.free[node] -= sign
-        slot = world.slots[w.SLOT_NEXT, slot]
-
-
-@kernel
 def make_way(world: World, offers: Offers, paper: Paper, job: int, runners: int, plan: Decision) -> bool:
     """Stop the jobs that ran longest until a job fits, and spare those not needed for it; false if it never fits."""
     queue, moves = offers.queue, moves_of(offers.own)
@@ -320,20 +305,87 @@ def make_way(world: World, offers: Offers, paper: Paper, job: int, runners: int,
     place, last, whole = -1, 0, world.jobs[w.SHARE, job] == 1000
     if whole and moves.free + moves.stoppable < world.jobs[w.GPUS, job]:
         return False
-    only_free = whole and world.clock[w.BOUNDED] == 0
+    if whole and world.clock[w.BOUNDED] == 0:
+        return make_way_by_count(world, offers, paper, job, runners, plan)
     while place < 0 and last < runners:
         stopped[last] = 1 if jobs[last] >= 0 and in_the_way(world, job, jobs[last]) else 0
         if stopped[last] == 1:
-            count_out(world, offers, paper, jobs[last], -1, only_free)
+            lift(world, queue, jobs[last], -1)
             place = place_left_by(world, queue, paper, job, jobs[last])
         last += 1
     for i in range(last - 1, -1, -1):
         if stopped[i] == 1:
-            count_out(world, offers, paper, jobs[i], +1, only_free)
+            lift(world, queue, jobs[i], +1)
             if place >= 0 and not fits_on(world, queue, paper, job, place):
                 lift(world, queue, jobs[i], -1)
                 stop(world, offers, jobs[i], plan)
                 drop_runner(world, offers, i)
+    return place >= 0
+
+
+@kernel
+def count_out(world: World, paper: Paper, other: int, job: int) -> int:
+    """Take a running job off the paper, as to which GPUs are free; returns its node with room for ``job``, -1: none."""
+    slot, found, wanted, everywhere = world.jobs[w.HEAD, other], -1, world.jobs[w.GPUS, job], open_to(world, job)
+    while slot >= 0:
+        gpu = world.slots[w.SLOT_GPU, slot]
+        node = world.gpus[w.NODE, gpu]
+        paper.tenants[gpu] -= 1
+        if paper.tenants[gpu] == 0 and world.nodes[w.NODE_STATE, node] == w.UP:
+            paper.free[node] += 1
+        slot = world.slots[w.SLOT_NEXT, slot]
+        if found < 0 and paper.free[node] >= wanted and (everywhere or may_use(world, job, node)):
+            found = node
+    return int(found)
+
+
+@kernel
+def count_in(world: World, paper: Paper, job: int) -> None:
+    """Put such a job back."""
+    slot = world.jobs[w.HEAD, job]
+    while slot >= 0:
+        gpu = world.slots[w.SLOT_GPU, slot]
+        node = world.gpus[w.NODE, gpu]
+        paper.tenants[gpu] += 1
+        if paper.tenants[gpu] == 1 and world.nodes[w.NODE_STATE, node] == w.UP:
+            paper.free[node] -= 1
+        slot = world.slots[w.SLOT_NEXT, slot]
+
+
+@kernel
+def room_for_it(world: World, paper: Paper, job: int) -> bool:
+    """Whether a job has GPUs enough on paper, wherever they are and nodes limit neither CPU nor memory."""
+    room = 0
+    if open_to(world, job):
+        room = count_free(paper)
+    else:
+        for node in range(world.nodes.shape[1]):
+            room += paper.free[node] if may_use(world, job, node) else 0
+    return bool(room >= world.jobs[w.GPUS, job])
+
+
+@kernel
+def make_way_by_count(world: World, offers: Offers, paper: Paper, job: int, runners: int, plan: Decision) -> bool:
+    """The same where only GPUs are short: a job wants enough of them on one node, or anywhere if no node could do."""
+    queue, jobs, stopped = offers.queue, offers.queue.scratch.jobs, offers.queue.scratch.ends
+    wide, everywhere, place, last = queue.tiers.takes[0, queue.class_of[job]] == 0, open_to(world, job), -1, 0
+    while place < 0 and last < runners:
+        stopped[last] = 1 if jobs[last] >= 0 and (everywhere or in_the_way(world, job, jobs[last])) else 0
+        if stopped[last] == 1:
+            place = count_out(world, paper, jobs[last], job)
+            if wide:
+                place = 0 if room_for_it(world, paper, job) else -1
+        last += 1
+    for i in range(last - 1, -1, -1):
+        if stopped[i] == 0:
+            continue
+        count_in(world, paper, jobs[i])
+        if place >= 0 and not (
+            room_for_it(world, paper, job) if wide else paper.free[place] >= world.jobs[w.GPUS, job]
+        ):
+            lift(world, queue, jobs[i], -1)
+            stop(world, offers, jobs[i], plan)
+            drop_runner(world, offers, i)
     return place >= 0
 
 

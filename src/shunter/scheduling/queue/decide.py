@@ -26,6 +26,7 @@ from shunter.scheduling.queue.queue import (
     ahead,
     anything_to_try,
     first_of,
+    free_gpus,
     rekey,
     take_in,
     top,
@@ -58,13 +59,13 @@ def next_job(world: World, queue: Queue, parts: Parts) -> int:
 @kernel
 def start_next(world: World, queue: Queue, tools: Tools, plan: Decision) -> bool:
     """Start the next job that fits, by the queue's rule; false if none does."""
-    parts = tools.parts
+    parts, free = tools.parts, free_gpus(world)
     while True:
         job = next_job(world, queue, parts)
         if job < 0:
             return False
         cls, gpus = queue.class_of[job], 0
-        if queue.blocked[cls] == 0:
+        if queue.blocked[cls] == 0 and (free >= world.jobs[w.GPUS, job] or world.jobs[w.SHARE, job] < 1000):
             gpus = find_gpus(world, queue, parts, as_it_is(world), job)
         if gpus > 0:
             add_start(plan, job, queue.scratch.gpu_ids[:gpus], w.NEVER)

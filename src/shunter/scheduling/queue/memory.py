@@ -72,7 +72,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
         tiers=no_tiers(),
         forgiven=forgiven_for(0),
         learned=unlearned(),
-        stoppable=stoppable_for(m, g),
+        stoppable=stoppable_for(world.nodes[w.TOTAL]),
         min_run=min_runs(policy, world),
         pools=pools_seen(world, first_member) if policy.sees_pool else no_pools(classes),
         inspector=q.Inspector(np.zeros(0), np.zeros(0, np.int64)),
@@ -102,10 +102,11 @@ def forgiven_for(jobs: int) -> q.Forgiven:
     return q.Forgiven(np.zeros(jobs, np.int64), np.zeros(jobs, np.int64))
 
 
-def stoppable_for(nodes: int, gpus: int) -> q.Stoppable:
-    """No node has been looked at yet."""
-    unseen = [np.full(nodes, -1, np.int64) for _ in range(3)]
-    return q.Stoppable(*unseen, latest=np.zeros(gpus, np.int64), spared=np.full(nodes, q.NO_KEY))
+def stoppable_for(gpus: I64) -> q.Stoppable:
+    """No node has been looked at yet; given how many GPUs each has."""
+    unseen = [np.full(len(gpus), -1, np.int64) for _ in range(4)]
+    price = np.full((int(gpus.max(initial=0)) + 1, len(gpus)), q.NO_KEY)
+    return q.Stoppable(*unseen, np.zeros(int(gpus.sum()), np.int64), np.full(len(gpus), q.NO_KEY), price)
 
 
 def min_runs(policy: Queued, world: World) -> I64:

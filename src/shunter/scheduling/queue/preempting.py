@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.scheduling.placing import (
@@ -24,6 +26,7 @@ from shunter.scheduling.queue.queue import (
     Parts,
     Queue,
     ahead,
+    free_gpus,
 )
 from shunter.scheduling.tiers import room_for
 from shunter.world import Decision, World
@@ -74,10 +77,10 @@ def may_be_stopped(world: World, queue: Queue, job: int, other: int) -> bool:
 @kernel
 def candidates(world: World, queue: Queue, job: int) -> int:
     """Fill ``scratch.jobs`` with the jobs to stop for ``job`` on nodes that it may use; returns how many."""
-    count = 0
+    count, everywhere = 0, open_to(world, job)
     for at in range(world.clock[w.N_RUNNING]):
         other = world.lists[w.L_RUNNING, at]
-        if may_be_stopped(world, queue, job, other) and in_the_way(world, job, other):
+        if may_be_stopped(world, queue, job, other) and (everywhere or in_the_way(world, job, other)):
             queue.scratch.jobs[count] = other
             count += 1
     return count
@@ -126,6 +129,73 @@ def has_room(world: World, queue: Queue, parts: Parts, job: int) -> bool:
 
 
 @kernel
+def only_counts(world: World, queue: Queue, job: int) -> bool:
+    """Whether a job fits as soon as enough GPUs are free, wherever they are."""
+    takes, cls = queue.tiers.takes, queue.class_of[job]
+    if len(takes) == 0 or world.jobs[w.SHARE, job] < 1000:
+        return False
+    whole = False  # a tier that is all of the cluster would do
+    for tier in range(1, len(takes)):
+        whole = whole or (takes[tier, cls] == 1 and spans_all(world, tier))
+    return whole and anywhere(world, job) and counts_add_up(world)
+
+
+@kernel
+def spans_all(world: World, tier: int) -> bool:
+    """Whether all nodes are in one domain of a tier; the last one is anywhere."""
+    for node in range(1, world.nodes.shape[1] if tier <= len(world.domains) else 0):
+        if world.domains[tier - 1, node] != world.domains[tier - 1, 0]:
+            return False
+    return True
+
+
+@kernel
+def counts_add_up(world: World) -> bool:
+    """Whether a job that leaves frees all its GPUs: none is shared, and all nodes are up."""
+    tenants, up = 0, True
+    for gpu in range(world.gpus.shape[1]):
+        tenants = max(tenants, world.gpus[w.TENANTS, gpu])
+    for node in range(world.nodes.shape[1]):
+        up = up and world.nodes[w.NODE_STATE, node] == w.UP
+    return bool(up and tenants <= 1)
+
+
+@kernel
+def free_soon(world: World) -> int:
+    """How many GPUs are free once those being stopped are gone, where counts add up."""
+    free = free_gpus(world)
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        free += world.jobs[w.WORKERS, job] if world.jobs[w.STATE, job] == w.STOPPING else 0
+    return free
+
+
+@kernel
+def lift_by_count(world: World, queue: Queue, job: int, count: int) -> int:
+    """The same as ``lift_anywhere`` where only the number of free GPUs matters; ``count`` candidates."""
+    jobs, freed, taken = queue.scratch.jobs, queue.scratch.ends, 0
+    short, most = world.jobs[w.GPUS, job] - free_soon(world), 0
+    for at in range(count):
+        freed[at] = world.jobs[w.WORKERS, jobs[at]]
+        most += freed[at]
+    if most < short:
+        return -1
+    while short > 0:
+        bring_forward_last(queue, taken, count)
+        short -= freed[taken]
+        taken += 1
+    for i in range(taken - 1, -1, -1):
+        if short + freed[i] <= 0:
+            short += freed[i]
+            jobs[i] = -1
+    begin_lifting(world, queue)
+    for i in range(taken):
+        if jobs[i] >= 0:
+            lift(world, queue, jobs[i], -1)
+    return taken
+
+
+@kernel
 def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
     """Lift later jobs, the last first, until ``job`` fits; then put back those that need not go, and mark them with -1.
 
@@ -135,6 +205,8 @@ def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
     count, taken = candidates(world, queue, job), 0
     if count == 0:
         return -1
+    if only_counts(world, queue, job):
+        return lift_by_count(world, queue, job, count)
     room = begin_lifting(world, queue)
     most = room
     for at in range(count):
@@ -195,15 +267,63 @@ def note_stoppable(world: World, queue: Queue, node: int) -> None:
             found += 1
     queue.stoppable.as_of[node], queue.stoppable.spared[node] = world.nodes[w.CHANGES, node], spared
     queue.stoppable.at_once[node], queue.stoppable.by_stops[node] = at_once, found
+    note_prices(queue, node, first)
 
 
 @kernel
-def look_at(world: World, queue: Queue, job: int, node: int) -> None:
-    """Find the jobs that may be stopped on a node, unless nothing changed there since the last time."""
-    if queue.stoppable.as_of[node] != world.nodes[w.CHANGES, node] or queue.config.slow_stops:
-        note_stoppable(world, queue, node)
-    if queue.stoppable.spared[node] > bar_of(queue, job):
-        queue.state.spared = True
+def note_prices(queue: Queue, node: int, first: int) -> None:
+    """Note which key has to stop for each number of GPUs of a node; ``first``: its first GPU."""
+    stoppable = queue.stoppable
+    begin, most = min(stoppable.at_once[node] + 1, len(stoppable.price)), len(stoppable.price)
+    for gpus in range(begin):
+        stoppable.price[gpus, node] = math.inf
+    for gpus in range(begin + stoppable.by_stops[node], most):
+        stoppable.price[gpus, node] = NO_KEY
+    note_new_prices(queue, node, first)
+
+
+@kernel
+def note_new_prices(queue: Queue, node: int, first: int) -> None:
+    """The same where the jobs that may be stopped are those of the last time, with other keys."""
+    stoppable, begin = queue.stoppable, queue.stoppable.at_once[node] + 1
+    for i in range(stoppable.by_stops[node]):
+        stoppable.price[begin + i, node] = queue.exact[stoppable.latest[first + i]]
+    stoppable.ranked[node] = queue.state.ranked_at
+
+
+@kernel
+def order_again(world: World, queue: Queue, node: int) -> None:
+    """Keys are new, but the jobs on a node are those of the last time: put those that may be stopped in order."""
+    first = world.nodes[w.FIRST_GPU, node]
+    jobs = queue.stoppable.latest[first : first + queue.stoppable.by_stops[node]]
+    for i in range(1, len(jobs)):
+        job, at = jobs[i], i
+        while at > 0 and jobs[at - 1] != job and ahead(queue, jobs[at - 1], job):
+            jobs[at] = jobs[at - 1]
+            at -= 1
+        jobs[at] = job
+    note_new_prices(queue, node, first)
+
+
+@kernel
+def look_at_nodes(world: World, queue: Queue) -> None:
+    """Find the jobs that may be stopped on each node where something changed since the last time."""
+    stoppable, slow, timed = queue.stoppable, queue.config.slow_stops, len(queue.min_run) > 0
+    for node in range(world.nodes.shape[1]):
+        ranked = stoppable.ranked[node] == queue.state.ranked_at
+        if stoppable.as_of[node] != world.nodes[w.CHANGES, node] or slow or (timed and not ranked):
+            note_stoppable(world, queue, node)
+        elif not ranked:
+            order_again(world, queue, node)
+
+
+@kernel
+def note_spared(world: World, queue: Queue, job: int) -> None:
+    """Note whether a job that would be stopped for this one is left alone only because it has run too briefly."""
+    bar = bar_of(queue, job)
+    for node in range(world.nodes.shape[1]):
+        if queue.stoppable.spared[node] > bar and world.nodes[w.NODE_STATE, node] == w.UP and may_use(world, job, node):
+            queue.state.spared = True
 
 
 @kernel
@@ -213,19 +333,20 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
     SEVERAL: one has room already, GPUs are shared, or some have room at once, since a job is on all, and need more.
     """
     best, last, enough, tied = NOWHERE, -1, False, False
-    bar, everywhere = bar_of(queue, job), open_to(world, job)
-    for node in range(world.nodes.shape[1]):
+    bar, everywhere, gpus = bar_of(queue, job), open_to(world, job), world.jobs[w.GPUS, job]
+    prices, highest = queue.stoppable.price[gpus], NO_KEY
+    look_at_nodes(world, queue)
+    if len(queue.min_run) > 0:
+        note_spared(world, queue, job)
+    for node in range(len(prices)):
+        if prices[node] <= bar or prices[node] < highest:
+            continue
         if world.nodes[w.NODE_STATE, node] != w.UP or not (everywhere or may_use(world, job, node)):
             continue
-        look_at(world, queue, job, node)
-        more, first = world.jobs[w.GPUS, job] - queue.stoppable.at_once[node], world.nodes[w.FIRST_GPU, node]
+        more, first = gpus - queue.stoppable.at_once[node], world.nodes[w.FIRST_GPU, node]
         if more <= 0:
             return SEVERAL
-        if more > queue.stoppable.by_stops[node]:
-            continue
-        needed = queue.stoppable.latest[first + more - 1]
-        if queue.exact[needed] <= bar:
-            continue
+        needed, highest = queue.stoppable.latest[first + more - 1], prices[node]
         alone = queue.stoppable.latest[first] == needed  # that job is enough there, whatever the other nodes need
         if needed == last:
             tied = True

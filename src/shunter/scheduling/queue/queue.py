@@ -10,7 +10,7 @@ import math
 from typing import Any, NamedTuple
 
 from shunter import world as w
-from shunter.arrays import F1, I1, I2, Arrays, Variables
+from shunter.arrays import F1, F2, I1, I2, Arrays, Variables
 from shunter.compiled import inlined, kernel
 from shunter.model import Renumbering
 from shunter.predictors.learned import Learned
@@ -152,11 +152,14 @@ class Shadows(Arrays):
 class Stoppable(Arrays):
     """What stopping jobs would free on each node."""
 
-    as_of: I1  # (nodes,) CHANGES of the node when it was looked at, -1: not since keys are new
+    as_of: I1  # (nodes,) CHANGES of the node when it was looked at, -1: it was not
+    ranked: I1  # (nodes,) `State.ranked_at` of the keys that its jobs are ordered by
     at_once: I1  # (nodes,) GPUs to be had without a stop ...
     by_stops: I1  # (nodes,) ... and by stops
     latest: I1  # (gpus,) node by node the jobs that may be stopped, the last in the order first, one entry per GPU
     spared: F1  # (nodes,) the greatest key of a job that has run too briefly to be stopped; NO_KEY: there is none
+    price: F2  # (most GPUs of a node + 1, nodes) the least key of the jobs that must stop for this many GPUs there;
+    # NO_KEY: that many can't be had, inf: none must
 
 
 class Pools(Arrays):
@@ -638,7 +641,6 @@ def look(world: World, queue: Queue, parts: Parts) -> None:
 def rank_running(world: World, queue: Queue, parts: Parts) -> bool:
     """Evaluate the keys of the running jobs, to compare with those that wait; whether any is new."""
     queue.state.ranked_at = world.clock[w.NOW]
-    queue.stoppable.as_of[:] = -1
     changed = False
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]

@@ -1,0 +1,121 @@
+"""The least that a stop and the start after it cost: ``python -m benchmarks.exchanges``.
+
+A policy without order and heaps exchanges jobs of one GPU with those that wait, as many in one plan as Gandiva's turns
+do.  What is left is the engine: checking the plan, moving jobs and events, the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import typeof, types
+from rich.console import Console
+
+from benchmarks import workload
+from benchmarks.measures import one_core
+from shunter import world as w
+from shunter.arrays import Variables, type_of
+from shunter.capabilities import Compilable, Compiled
+from shunter.cluster import Cluster
+from shunter.compiled import kernel, pointer
+from shunter.model import GPU, NOTHING, Plan, Trace, View
+from shunter.scheduling.placing import add_other, add_start
+from shunter.sim import Simulator
+from shunter.world import Decision, World
+
+MOST = 64  # exchanges in one plan
+QUANTUM = 5_000  # ms
+
+
+class Turns(Variables):
+    """When jobs took turns."""
+
+    turned: int = -1
+
+
+@kernel
+def decide(world: World, turns: Turns, parts: int, plan: Decision) -> None:
+    """Fill free GPUs; at every quantum, put waiting jobs in the places of as many running ones."""
+    waiting, now = world.clock[w.N_PENDING], world.clock[w.NOW]
+    for gpu in range(world.gpus.shape[1]):
+        if waiting > 0 and world.gpus[w.TENANTS, gpu] == 0 and plan.counts[0] < MOST:
+            waiting -= 1
+            plan.gpu_ids[plan.counts[1]] = gpu
+            add_start(
+                plan, world.lists[w.L_PENDING, waiting], plan.gpu_ids[plan.counts[1] : plan.counts[1] + 1], w.NEVER
+            )
+    if plan.counts[0] > 0 or waiting == 0:
+        return
+    if now % QUANTUM == 0 and turns.turned != now:
+        turns.turned = now
+        for at in range(min(MOST, world.clock[w.N_RUNNING], waiting)):
+            job = world.lists[w.L_RUNNING, at]
+            gpu = world.slots[w.SLOT_GPU, world.jobs[w.HEAD, job]]
+            add_other(plan, w.A_PREEMPT, job, 1)
+            plan.gpu_ids[plan.counts[1]] = gpu
+            add_start(plan, world.lists[w.L_PENDING, at], plan.gpu_ids[plan.counts[1] : plan.counts[1] + 1], w.NEVER)
+        return
+    add_other(plan, w.A_TIMER, 0, (now // QUANTUM + 1) * QUANTUM)
+
+
+@dataclass(frozen=True)
+class Exchanging(Compilable):
+    """The cheapest policy that takes turns."""
+
+    needs = frozenset[str]()
+
+    def start(self, cluster: Cluster, previous: None = None) -> Turns:
+        """No turn was taken yet."""
+        return Turns()
+
+    def decide(self, view: View, memory: Turns) -> Plan:
+        """Only the compiled form is measured."""
+        return NOTHING
+
+    def compiled(self, view: View, memory: Turns) -> Compiled:
+        """The kernel above."""
+        return Compiled(form(), memory, 0)
+
+
+@cache
+def form() -> Any:
+    """The kernel as a pointer, compiled once."""
+    return pointer(decide, types.void(type_of(World), type_of(Turns), typeof(0), type_of(Decision)))
+
+
+def jobs_of_one_gpu(count: int) -> Trace:
+    """Jobs that all wait from the beginning, each for a GPU for an hour."""
+    hour = np.full(count, 3_600_000)
+    names = [str(row) for row in range(count)]
+    return Trace.of("exchanges", names, submit=np.zeros(count, np.int64), duration=hour, gpus=np.full(count, GPU))
+
+
+def measured(count: int) -> tuple[int, float]:
+    """How often jobs were stopped in a run, and the seconds of CPU of that."""
+    simulator = Simulator(jobs_of_one_gpu(count), workload.cluster())
+    begun = time.process_time()
+    with one_core():
+        simulator.run(Exchanging())
+    return int(simulator.world.jobs[w.PREEMPTIONS].sum()), time.process_time() - begun
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.exchanges", description=__doc__.partition(":")[0])
+    parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--repeats", type=int, default=5, help="the best of this many")
+    chosen = parser.parse_args()
+    measured(1_000)  # compiles
+    stops, took = min((measured(chosen.jobs) for _ in range(chosen.repeats)), key=lambda found: found[1])
+    Console().print(
+        f"{stops:,} stops in {took:.2f} s of CPU: {took / stops * 1e9:.0f} ns for a stop and the start after it"
+    )
+
+
+if __name__ == "__main__":
+    main()
