@@ -298,3 +298,13 @@ def test_a_full_disk_in_the_moment_of_a_switch_keeps_the_old_policy(tmp_path: Pa
     assert [result.policy for result in found] == [BASE, BASE, BASE, OTHER]
     assert "can't be written" in found[1].switch.refused
     assert [state for *_, state in log_of(tmp_path / "journal.db")] == [DONE, DONE]
+
+
+def test_of_two_controllers_the_one_that_gives_way_switches_nothing(tmp_path: Path) -> None:
+    manager = busy()
+    manager.signs["another"] = 0.0  # it was there before
+    results = control(manager, tmp_path / "journal.db", Scripted((BASE, BASE, OTHER, OTHER)), rounds=4)
+    assert {result.policy for result in results} == {BASE}
+    assert "another controller" in results[-1].paused
+    assert log_of(tmp_path / "journal.db") == [("", BASE, DONE)]
+    assert manager.calls["change"] == 0
