@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from shunter import safe_files
-from shunter.errors import InputError
+from shunter.errors import InputError, RunError
+from shunter.run_folder import new_folder
+from shunter.safe_files import disk_errors, whole
 
 
 def limits(folder: Path, lines: str, **values: str) -> list[int]:
@@ -58,3 +61,25 @@ def test_pipes_devices_and_folders_are_no_files(tmp_path):
             safe_files.text_of(tmp_path / name, InputError, "look elsewhere")
     (tmp_path / "text").write_text("gr\u00fcn")
     assert safe_files.text_of(tmp_path / "text", InputError) == "gr\u00fcn"
+
+
+def full_disk(path: Path) -> None:
+    """Write a table to a full disk, as polars does it."""
+    path.symlink_to("/dev/full")
+    pl.DataFrame({"x": range(1000)}).write_parquet(path)
+
+
+def test_polars_on_a_full_disk_is_an_error_like_any_other(tmp_path):
+    with (
+        pytest.raises(RunError, match=r"runs\.parquet: can't be written: No space left on device"),
+        whole(tmp_path / "runs.parquet", RunError) as part,
+    ):
+        full_disk(part)
+    with (
+        pytest.raises(RunError, match="run: can't be written: No space left on device; choose another folder"),
+        new_folder(tmp_path / "run") as made,
+    ):
+        full_disk(made / "jobs.parquet")
+    with pytest.raises(pl.exceptions.ColumnNotFoundError), disk_errors():
+        pl.DataFrame({"x": [1]}).select("y")
+    assert list(tmp_path.iterdir()) == []

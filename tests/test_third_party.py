@@ -214,6 +214,30 @@ def test_a_mistake_in_decide_is_reported_with_its_own_line() -> None:
     assert second == f'  at {__file__}:{line}: return memory["nothing"]  # here'
 
 
+class Greedy(Careless):
+    """Gives a job the same GPUs twice."""
+
+    def decide(self, view, memory):
+        return shunter.Plan([shunter.Start(int(view.pending[0]), tuple(range(8)) * 2)])
+
+
+class Idle(Careless):
+    """Never starts a job."""
+
+    def decide(self, view, memory):
+        return shunter.Plan()
+
+
+def test_a_policy_that_can_not_go_on_is_named_with_what_it_did() -> None:
+    jobs = shunter.Trace.of("one", ["a"], submit=[0], duration=[60_000], gpus=[1000])
+    with pytest.raises(shunter.errors.PolicyError) as caught:
+        shunter.simulate("synthetic:jobs=120,gpus=64", "8x8", Greedy())
+    assert "policy Greedy: 100 plans refused in a row" in str(caught.value)
+    assert "Start(job=0, gpus=(0, 1" in str(caught.value)
+    with pytest.raises(shunter.errors.PolicyError, match="policy Idle: it left 1 jobs waiting although nothing more"):
+        shunter.simulate(jobs, "1x8", Idle())
+
+
 def test_packages_are_looked_through_once(monkeypatch):
     looked = []
     monkeypatch.setattr(extensions, "entry_points", lambda group: looked.append(group) or EntryPoints())

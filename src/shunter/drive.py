@@ -31,6 +31,13 @@ def asked(policy: Policy, view: View, memory: Memory) -> Plan:
     return plan
 
 
+def mistake_of(policy: Policy, what: str) -> ShunterError:
+    """The error for a policy that can't go on: a defect of ours, or an error in a third party's policy, by its name."""
+    if type(policy).__module__.startswith("shunter."):
+        return InvariantError(f"{policy}: {what}")
+    return PolicyError(f"policy {type(policy).__name__}: {what}")
+
+
 def drive(
     backend: Backend,
     policy: Policy,
@@ -70,9 +77,8 @@ def decide(
             observer.decided(view, plan, refusals)
         refused = refused + 1 if refusals else 0
         if refused >= patience:
-            raise InvariantError(
-                f"{refused} plans of {policy} refused in a row, the last at {view.now} ms: {refusals[0].why}"
-            )
+            last = f"{refusals[0].action}: {refusals[0].why}"
+            raise mistake_of(policy, f"{refused} plans refused in a row, the last at {view.now} ms: {last}")
         if refusals or all(isinstance(action, Timer) for action in plan.actions):
             break
     if view.order_wanted and (found := capability_and_memory(Ranks, policy, memory)):

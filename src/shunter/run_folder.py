@@ -22,7 +22,7 @@ from shunter.cluster import Cluster
 from shunter.compiled import sources_digest
 from shunter.errors import RunError
 from shunter.experiment import Experiment
-from shunter.safe_files import check_output, most_loaded, parquet_frame, text_of
+from shunter.safe_files import check_output, disk_errors, most_loaded, parquet_frame, text_of
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ def new_folder(folder: Path, force: bool = False) -> Iterator[Path]:
         raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
     try:
         with _held(made) as (fixed, number):
-            yield fixed
+            with disk_errors():
+                yield fixed
             os.chmod(number, 0o777 & ~_umask())
             if not os.path.samestat(made.lstat(), os.fstat(number)):
                 raise RunError(f"{folder}: someone has replaced {made}; choose a folder that others can't write to")

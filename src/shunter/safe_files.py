@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import resource
 import secrets
 import shutil
@@ -195,6 +196,18 @@ def text_of(path: Path, error: type[InputError], missing: str = "check the path"
 
 
 @contextmanager
+def disk_errors() -> Iterator[None]:
+    """Polars calls a full disk a damaged file: here it is an OSError, as from every other library."""
+    try:
+        yield
+    except Exception as problem:
+        number = re.search(r"\(os error (\d+)\)", str(problem))
+        if number is None or not type(problem).__module__.startswith("polars"):
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+
+
+@contextmanager
 def whole(path: Path, error: type[InputError]) -> Iterator[Path]:
     """A name to write to; what was written gets its real name at the end, and is gone if anything failed.
 
@@ -202,7 +215,8 @@ def whole(path: Path, error: type[InputError]) -> Iterator[Path]:
     """
     made = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        yield made
+        with disk_errors():
+            yield made
         made.replace(path)
     except OSError as problem:
         why = os.strerror(problem.errno) if problem.errno else problem

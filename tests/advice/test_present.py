@@ -34,8 +34,8 @@ def test_a_cluster_file_with_half_or_twice_the_gpus_is_put_right(cluster):
         return
     assert site.before["rank_of_waits"] is None or site.before["rank_of_waits"] < 0.9
     assert said.use == CAUTION
-    assert f"the cluster file has {site.stated.gpus} GPUs and the record points to 64" in said.why[0]
-    assert "A replay with the cluster as its file has it gives" in " ".join(inferred(site))
+    assert f"the given cluster has {site.stated.gpus} GPUs and the record points to 64" in said.why[0]
+    assert "A replay on the given cluster gives" in " ".join(inferred(site))
 
 
 def test_free_gpus_of_a_replay_do_not_point_to_more_gpus_than_stated():

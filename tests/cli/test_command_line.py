@@ -359,6 +359,11 @@ def test_help_names_no_types_of_flags():
         assert "bool" not in ok(*command, "--help")
 
 
+def test_help_lets_the_terminal_break_lines(monkeypatch):
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 200)
+    assert "An interrupted comparison continues when the same command is run again." in ok("compare", "--help")
+
+
 def test_policies_shows_no_markup_of_docstrings():
     text = ok("policies", "express")
     assert "It is 'gittins' with its defaults." in text

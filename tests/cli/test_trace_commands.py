@@ -179,3 +179,14 @@ def test_the_page_about_these_commands_shows_what_they_print(tmp_path):
 @pytest.mark.parametrize("command", ["describe", "validate", "convert", "slice", "merge"])
 def test_help_has_examples(command):
     assert f"shunter trace {command}" in ok(command, "--help").stdout.split("Examples:")[1]
+
+
+def test_auto_says_that_the_recorded_cluster_was_larger(tmp_path):
+    path = tmp_path / "jobs.csv"
+    head, jobs = "job_id,submit,duration,gpus,recorded_wait\n", "".join(f"{n},{n},100,8,0\n" for n in range(20))
+    path.write_text(f"{head}{jobs}z,9999,1,1,0\n")
+    said = CliRunner().invoke(app, ["simulate", str(path), "-c", "auto", "-p", "fifo"]).stderr
+    assert "as recorded" not in said, "for a hundredth of the time"
+    path.write_text(head + jobs)
+    said = CliRunner().invoke(app, ["simulate", str(path), "-c", "auto:load=4", "-p", "fifo"]).stderr
+    assert "of the time: name the real cluster to compare waits" in said

@@ -52,6 +52,16 @@ def test_of_utilization_more_is_better():
     assert [row.policy for row in found.rows] == ["high", "low"]
 
 
+def test_places_without_waits_are_counted_in_the_verdict():
+    idle = runs_of({"a": [0.0] * 6, "b": [0.9] * 6}, "wait_s.mean", trace="quiet")
+    busy = runs_of({"a": [10.0] * 6, "b": [20.0] * 6}, "wait_s.mean", trace="busy")
+    found = rank(frame_of(idle + busy), "wait_s.mean")
+    assert "At 1 of 2 places all are below a second and count as equal." in found.verdict
+    assert "below a second" not in rank(frame_of(busy), "wait_s.mean").verdict
+    shares = runs_of({"a": [0.1] * 6, "b": [0.2] * 6}, "utilization")
+    assert "below a second" not in rank(frame_of(shares), "utilization").verdict
+
+
 def test_a_place_counts_once_whatever_its_size():
     """At one place all waits are a thousand times as long; the other one counts as much."""
     large = runs_of({"a": [1000.0], "b": [1100.0]}, trace="large")

@@ -6,6 +6,7 @@ import pytest
 
 from shunter.errors import InputError, PolicyError, RunError
 from shunter.sweeps import form as forms
+from shunter.sweeps.places import checked, ground_of
 from shunter.sweeps.plan import plan
 from shunter.variants import with_grid
 
@@ -77,6 +78,13 @@ def test_a_sample_is_drawn_the_same_way_each_time():
         if "lease" in part
     ]
     assert all(600 <= lease <= 6000 for lease in leases)
+
+
+def test_a_window_without_jobs_is_refused_with_the_way_to_leave_it_out():
+    window = {"first": 900, "days": 1.0, "count": 1}
+    found = planned(traces=[{"trace": "synthetic:jobs=50", "name": "few", "equal_windows": window}])
+    with pytest.raises(InputError, match=r"\[\[exclude\]\] with trace = 'few' and window = '\+900\.\.\+901'"):
+        checked(found, ground_of(found))
 
 
 def test_windows_of_equal_length():

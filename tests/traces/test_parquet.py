@@ -166,5 +166,5 @@ def test_few_bytes_that_stand_for_many_are_refused(
     monkeypatch.setattr(safe_files, "PARSED_LEAST", 2**20)
     monkeypatch.setattr(safe_files, "memory_bytes", lambda: 2**20)
     pq.write_table(pa.table({"job_id": [str(row) for row in range(20)], "user": column}), tmp_path / "t.parquet")
-    with pytest.raises(TraceError, match=r"t\.parquet(: it holds more| line 1: no column says when)"):
+    with pytest.raises(TraceError, match=r"t\.parquet: (it holds more|no column says when)"):
         read(tmp_path / "t.parquet")

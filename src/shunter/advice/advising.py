@@ -146,7 +146,8 @@ def judged(present: Present, found: Mapping[str, Any], check: HistoryWindow | No
     """Whether the replay holds well enough for advice."""
     reasons = [(CAUTION, f"{shown(present, one)}; the replay uses the record") for one in present.misstated[:1]]
     if check is None:
-        reasons.append((CAUTION, "the history is too short for check days, on which the best would be tried again"))
+        lacks = "the history is too short for check days, on which the best would be tried again"
+        reasons.append((CAUTION, f"{lacks}; a smaller --days leaves some"))
     return verdict(found, reasons)
 
 
@@ -156,7 +157,7 @@ def shown(present: Present, one: Capacity) -> str:
     low, high = int(found.min()), int(found.max())
     pool = f" of virtual cluster '{one.vc}'" if one.vc else ""
     spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    return f"the cluster file has {present.stated_gpus(one):,} GPUs{pool} and the record points to {spread}"
+    return f"the given cluster has {present.stated_gpus(one):,} GPUs{pool} and the record points to {spread}"
 
 
 # ------------------------------------------------------------------------------------------- the others

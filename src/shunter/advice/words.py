@@ -18,6 +18,7 @@ from shunter.clusters.stop_costs import costs_text
 from shunter.model import GPU, Trace
 from shunter.report.explain import moment
 from shunter.report.terminal.tables import duration, share
+from shunter.traces.checks import brief
 
 NOTHING = "No option is better than the present one, beyond chance, on the days compared and on the check days."
 NO_ADVICE = "Nothing was compared: without a valid replay, a comparison would mean nothing."
@@ -79,7 +80,7 @@ def inferred(present: Present) -> list[str]:
     if any((one.gpus != present.stated_gpus(one)).any() for one in present.capacity):
         mean = duration(present.before["simulated_wait_s"]["mean"])
         order = "no rank correlation" if rank is None else f"a rank correlation of {rank:.2f}"
-        said.append(f"A replay with the cluster as its file has it gives {order} and a mean wait of {mean}.")
+        said.append(f"A replay on the given cluster gives {order} and a mean wait of {mean}.")
     return said
 
 
@@ -128,7 +129,7 @@ def explained(found: Mapping[str, Any], base: str, remarks: Sequence[str]) -> li
             f"Even jobs that wait for nothing take {duration(causes['shortest_recorded_s'])} to begin; here they take"
             " no time.",
         ),
-        *((True, f"Not in the simulation: {remark}.") for remark in remarks if remark.startswith("left out")),
+        *((True, f"Not in the simulation: {brief(remark)}.") for remark in remarks if remark.startswith("left out")),
     ]
     return [text for holds, text in sentences if holds]
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 WIDTH = 100  # columns of what is not written to a terminal
 PATIENCE_S = 2  # what takes longer gets a progress bar
+LARGER = 0.05  # of the time, with more GPUs in use than the cluster has: more than a few wrong times
 
 
 def show(what: RenderableType) -> None:
@@ -330,6 +331,15 @@ def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # no
     return read_trace(trace, format, on_bad_row or "fail")
 
 
+def say_whether_larger(setup: Setup) -> None:
+    """Warn that the cluster of a recorded history was larger than the one that was made to its load."""
+    from shunter.report.demand import recorded_use
+
+    _, over = recorded_use(setup.trace, setup.trace.recorded_wait >= 0, setup.cluster.gpus)
+    if over > LARGER:
+        note(f"as recorded, more GPUs were in use for {over:.0%} of the time: name the real cluster to compare waits")
+
+
 def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy]) -> None:
     """Report what was chosen or left out for the user, and which settings have no effect."""
     from shunter.capabilities import Describes, capability
@@ -338,6 +348,7 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy])
 
     if cluster.startswith("auto"):
         note(f"cluster auto: {setup.cluster.name}, {setup.cluster.nodes:,} nodes, {setup.cluster.gpus:,} GPUs")
+        say_whether_larger(setup)
     for remark in setup.trace.remarks:
         note(remark)
     if setup.dropped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import typer
@@ -48,7 +49,7 @@ class Commands(TyperGroup):
 
     def make_context(self, *args: Any, **more: Any) -> Any:
         """Understand the arguments."""
-        _name_no_types_of_flags(self)
+        _tidy_help(self)
         try:
             return super().make_context(*args, **more)
         except KeyboardInterrupt as interrupt:
@@ -75,14 +76,16 @@ class Commands(TyperGroup):
             end_bars()
 
 
-def _name_no_types_of_flags(command: Any) -> None:
-    """Let help show a flag without a type: ``--json``, and not ``--json <bool>``."""
+def _tidy_help(command: Any) -> None:
+    """Show a flag without a type (``--json``, not ``--json <bool>``), and leave line breaks to the terminal."""
+    if command.help:
+        command.help = "\n\n".join(" ".join(part.split("\n")) for part in cleandoc(command.help).split("\n\n"))
     own_help = command.get_help_option(typer.Context(command, help_option_names=HELP))
     for parameter in (*command.params, own_help):
         if parameter is not None and parameter.param_type_name == "option" and parameter.is_flag:
             parameter.metavar = ""
     for each in command.commands.values() if isinstance(command, TyperGroup) else ():
-        _name_no_types_of_flags(each)
+        _tidy_help(each)
 
 
 def _stopped(interrupt: KeyboardInterrupt) -> typer.Exit:

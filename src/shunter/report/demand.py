@@ -61,6 +61,16 @@ def in_use(begin: I64, end: I64, milli_gpus: I64) -> tuple[I64, I64]:
     return times[order], np.cumsum(change[order])
 
 
+def recorded_use(trace: Trace, rows: NDArray[np.bool_], gpus: int) -> tuple[int, float]:
+    """The most thousandths of GPUs that these jobs used at once, as recorded; the share of time with over ``gpus``."""
+    begin = (trace.submit + trace.recorded_wait)[rows]
+    times, level = in_use(begin, begin + trace.duration[rows], trace.gpus[rows])
+    if not len(times):
+        return 0, 0.0
+    over = np.append(np.diff(times), 0)[level > gpus * GPU].sum() / max(times[-1] - times[0], 1)
+    return int(level.max()), float(over)
+
+
 def wanted_at_once(trace: Trace) -> dict[str, float]:
     """GPUs in use over time if no job ever waited: mean, percentiles, most."""
     times, level = in_use(trace.submit, trace.submit + trace.duration, trace.gpus)

@@ -19,7 +19,6 @@ from shunter.report.prediction_error import log_errors
 from shunter.world import F64, I64
 
 TOP = 10  # users, virtual clusters ... that are named
-SUGGESTED_LOAD = 0.9  # of the cluster that is suggested where none is given
 SIZE_TOPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 10**7)  # a size class reaches up to this many GPUs
 
 
@@ -27,7 +26,7 @@ def describe(trace: Trace, cluster: Cluster | None = None, zone: tzinfo = UTC) -
     """Everything there is to say about a trace; without a cluster, its load is that on one made to its measure."""
     local = local_ms(trace, zone)
     suggested = cluster is None
-    cluster = cluster or clusters.load(f"auto:load={SUGGESTED_LOAD}", trace)
+    cluster = cluster or clusters.load("auto", trace)
     hours = demand.gpu_hours(trace)
     first, last = int(trace.submit[0]), int(trace.submit[-1])
     waits = trace.recorded_wait[trace.recorded_wait >= 0]

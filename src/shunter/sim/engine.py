@@ -17,7 +17,7 @@ from shunter import world as w
 from shunter.capabilities import Compilable, Compiled, Refits
 from shunter.cluster import Cluster
 from shunter.compiled import compiling, entry
-from shunter.drive import drive
+from shunter.drive import drive, mistake_of
 from shunter.errors import AbandonedError, ClusterError, InvariantError, PolicyError
 from shunter.model import (
     GPU,
@@ -343,7 +343,7 @@ class Simulator:
             memory = drive(self, policy, watchers, memory)
             self.elapsed_s += time.perf_counter() - begun
         if until is None and not self.over and not self.exhausted and not loop.have_started(self.world, awaited):
-            raise InvariantError(self._stuck(policy))
+            raise mistake_of(policy, self._stuck())
         return memory
 
     def _run_compiled(self, policy: Any, memory: Memory, progress: Callable[[RunPoint], None] | None) -> Memory:
@@ -390,10 +390,10 @@ class Simulator:
         limits = (self._until, FIRST_STEP, self._awaited)
         return entry(loop.run, self._state, loop.engine(), form, self._plan, *limits)
 
-    def _stuck(self, policy: Policy) -> str:
+    def _stuck(self) -> str:
         waiting = np.flatnonzero((self.world.jobs[w.STATE] == w.PENDING) | (self.world.jobs[w.STATE] == w.HELD))
         return (
-            f"{policy} left {len(waiting)} jobs waiting although nothing more will happen.{self._refused} The first:\n"
+            f"it left {len(waiting)} jobs waiting although nothing more will happen.{self._refused} The first:\n"
             + self.story(int(waiting[0]))
         )
 

@@ -64,6 +64,7 @@ class Ranking:
     moved: bool = False  # at some place seeds move arrivals only, and the jobs stay the same
     failed: tuple[str, ...] = ()  # policies of which runs failed
     unranked: tuple[str, ...] = ()  # policies without any run that counts
+    idle: int = 0  # places at which every policy has less than the least time that counts, a second
 
     @property
     def seeds_needed(self) -> int:
@@ -98,6 +99,8 @@ class Ranking:
     @property
     def _limits(self) -> Iterator[str]:
         """What the comparison does not say."""
+        if self.idle and len(self.rows) > 1:
+            yield f"At {self.idle} of {counted(self.places, 'place')} all are below a second and count as equal."
         if self.moved and len(self.rows) > 1:
             yield "This is about these jobs: seeds only move arrivals by seconds, and other jobs may say the opposite."
         if self.unranked:
@@ -166,6 +169,7 @@ def rank(frame: pl.DataFrame, measure: str = DEFAULT) -> Ranking:
         moved=bool((shared["varies"].explode() == ARRIVALS).any()),
         failed=tuple(policy for policy in failed if policy in policies),
         unranked=tuple(policy for policy in all_policies if policy not in policies),
+        idle=int((values <= _least(measure)).all((0, 2)).sum()) if _is_time(measure) else 0,
     )  # fmt: skip
 
 
@@ -219,7 +223,11 @@ def _log(values: F64, measure: str) -> F64:
 
 def _least(measure: str) -> float:
     """What smaller values count as in a geometric mean."""
-    return 1.0 if measure.endswith("_s") or "_s." in measure else 1e-6
+    return 1.0 if _is_time(measure) else 1e-6
+
+
+def _is_time(measure: str) -> bool:
+    return measure.endswith("_s") or "_s." in measure
 
 
 def over_places(runs: pl.DataFrame, by: Sequence[str], measures: Sequence[str]) -> pl.DataFrame:

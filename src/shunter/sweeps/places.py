@@ -221,7 +221,9 @@ def checked(plan: SweepPlan, ground: Ground) -> None:
         try:
             setup = places.setup(place)
         except InputError as error:
-            raise type(error)(f"{described(place)}: {error}") from None
+            name, window = place.jobs.name, place.jobs.window
+            remedy = f"; or leave it out: [[exclude]] with trace = '{name}' and window = '{window}'" if window else ""
+            raise type(error)(f"{described(place)}: {error}{remedy}") from None
         try:
             check(setup, resolved[text])
         except InputError as error:

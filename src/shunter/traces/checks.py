@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 REQUIRED = ("job_id", "submit", "duration", "gpus")
 RANGE = ("min_gpus", "max_gpus")
 SHOWN = 5  # problems reported in full; the rest are counted
+FIRST = ", the first:"  # what stands before them in a remark
 FARTHEST_SUBMIT_S = 1e12  # either side of 0; anything beyond is a wrong unit, not a time
 
 
@@ -73,15 +74,16 @@ class Problems:
                 self._found[at] = replace(finding, rows=finding.rows[stay], lines=finding.lines[stay])
         self._found = [finding for finding in self._found if len(finding.rows)]
 
-    def described(self) -> list[str]:
-        """The first few mistakes by line, in full."""
+    def described(self, remedies: bool = True) -> list[str]:
+        """The first few mistakes by line, with what to do about them."""
         first = [
             (int(line), finding, int(row))
             for finding in self._found
             for line, row in zip(finding.lines[:SHOWN], finding.rows[:SHOWN], strict=True)
         ]
         first.sort(key=lambda entry: entry[0])
-        return [f"{self.place} {line}: {found.must}, {found.describe(row)}" for line, found, row in first[:SHOWN]]
+        texts = [f"{self.place} {line}: {found.must}, {found.describe(row)}" for line, found, row in first[:SHOWN]]
+        return texts if remedies else [text.rpartition("; ")[0] or text for text in texts]
 
     def raise_if_any(self) -> None:
         """Raise one TraceError with the first few mistakes and how many there are."""
@@ -102,9 +104,13 @@ class Problems:
         for finding in self._found:
             reasons[finding.must] = reasons.get(finding.must, 0) + len(finding.lines)
         counts = "; ".join(f"{count:,}: {must}" for must, count in sorted(reasons.items(), key=lambda r: -r[1]))
-        return "\n  ".join(
-            [f"left out {dropped:,} bad row{'' if dropped == 1 else 's'} ({counts}), the first:", *self.described()]
-        )
+        head = f"left out {dropped:,} bad row{'' if dropped == 1 else 's'} ({counts}){FIRST}"
+        return "\n  ".join([head, *self.described(remedies=False)])
+
+
+def brief(remark: str) -> str:
+    """A remark without the rows that it lists: these are of use only beside the file that has them."""
+    return remark.partition(f"{FIRST}\n")[0]
 
 
 def limits(name: str, about: Column) -> tuple[float, float]:

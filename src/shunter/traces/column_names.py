@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from shunter.errors import TraceError, did_you_mean
@@ -23,7 +24,9 @@ NAMES: dict[str, str] = {
     "gpus": "gpus gpu numgpus numgpu ngpus ngpu nrgpus gpunum gpusnum gpucount gpuscount numberofgpus gpusrequested "
     "requestedgpus gpurequest gpusrequest gpureq reqgpus reqgpu gpusallocated allocatedgpus allocgpus gpualloc "
     "totalgpus gpunumber",
-    "user": "user username userid uid owner submitter userhash",
+    "nodes": "nodes numnodes nnodes nodecount nodenum numberofnodes",
+    "gpus_per_node": "gpuspernode gpupernode gpusnode ngpuspernode numgpuspernode",
+    "user": "user username userid uid owner submitter userhash createdby submittedby requestedby",
     "vc": "vc partition virtualcluster queuename",
     "gpu_type": "gputype gpumodel gpukind acceleratortype",
     "model": "model modelname workload",
@@ -34,8 +37,9 @@ NAMES: dict[str, str] = {
     "account": "account accountname project projectid group groupname",
     "job_name": "jobname name title",
     "recorded_wait": "recordedwait wait waittime waitingtime queuetime pendingtime queuewait",
-    "outcome": "outcome state status jobstate jobstatus finalstate exitstate",
+    "outcome": "outcome state status jobstate jobstatus finalstate exitstate phase",
 }
+PER_NODE = ("nodes", "gpus_per_node")  # together they say how many GPUs
 INDEX = ("", "index", "unnamed0", "level0", "rownumber", "rownum")  # what programs number rows with
 SECONDS = {
     1.0: "s sec secs second seconds",
@@ -63,6 +67,7 @@ TIMED = (
 )
 ORDERS = ("dmy", "mdy")  # how dates like 01/02/2026 are meant
 OPTION = "--columns"
+NEAR = 0.75  # how alike a name must be to one of ours to be taken for a misspelling: 'nodes' and 'model' are 0.6
 
 
 class Choice(NamedTuple):
@@ -82,7 +87,7 @@ def units_of(column: str) -> dict[str, float]:
 
 def columns() -> list[str]:
     """What a table's columns may be taken for."""
-    return ["job_id", *Trace.columns(), "start", "end"]
+    return ["job_id", *Trace.columns(), "start", "end", *PER_NODE]
 
 
 def meaning(field: str) -> tuple[str, Choice] | None:
@@ -131,6 +136,12 @@ def wanted(fields: Iterable[str], given: Mapping[str, str], path: object) -> lis
     fields = list(fields)
     taken = {choice.field for choice in _given_columns(fields, given, path).values()}
     return [field for field in fields if field in taken or meaning(field)]
+
+
+def without(fields: Iterable[str], read: Iterable[str]) -> list[str]:
+    """The fields that are not read, without those that only number rows."""
+    read = set(read)
+    return [field for field in fields if field not in read and not is_index(field)]
 
 
 def _given_columns(fields: list[str], given: Mapping[str, str], path: object) -> dict[str, Choice]:
@@ -192,12 +203,13 @@ def listed(fields: list[str]) -> str:
 
 
 def lacking(column: str, fields: list[str], path: object, line: int) -> TraceError:
-    """The error for a table in which no column can be taken for one that every trace has."""
+    """The error for a table in which no column can be taken for one that every trace has; ``line`` 0: it has none."""
     what = {"submit": "when jobs were submitted", "duration": "how long they ran", "gpus": "how many GPUs they had"}
     start = ", or start and end" if column == "duration" else ""
+    place, named = (f" line {line}", "the first line must name the columns, and ") if line else ("", "")
     return TraceError(
-        f"{path} line {line}: no column says {what[column]} ({column}{start}); the first line must name the columns, "
-        f"and {listed(fields)}; say which with {OPTION} {column}=NAME"
+        f"{path}{place}: no column says {what[column]} ({column}{start}); {named}{listed(fields)}; "
+        f"say which with {OPTION} {column}=NAME"
     )
 
 
@@ -205,7 +217,7 @@ def unread(fields: list[str]) -> str:
     """A remark about columns that are not read, with names that may have been meant; "" if there are none."""
     shown = []
     for field in fields[:SHOWN]:
-        near = "" if meaning(field) else _near(field, columns()).strip()
-        shown.append(f"'{field[:40]}'" + (f" ({near})" if near else ""))
+        near = [] if meaning(field) else get_close_matches(field.lower(), columns(), n=1, cutoff=NEAR)
+        shown.append(f"'{field[:40]}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
     more = f" and {len(fields) - SHOWN:,} more" if len(fields) > SHOWN else ""
     return f"columns that are not read: {', '.join(shown)}{more}" if fields else ""

@@ -80,6 +80,7 @@ class Table:
         self.remarks: list[str] = []
         self.left_out = np.zeros(len(frame), np.bool_)
         self.nested: dict[str, NDArray[np.bool_]] = {}  # field -> where it holds a list or an object, if anywhere
+        self.unread: list[str] = []  # fields of the file that were not even loaded, because they mean nothing to us
         self._times = Times(self.problems)
 
     def __len__(self) -> int:
@@ -169,14 +170,16 @@ class Table:
         self.problems.add(wrong, must, describe)
         return np.where(wrong | empty, np.nan, values)
 
-    def time(self, field: str, none: Sequence[str] = NONE, order: str = "", factor: float = 1.0) -> F64:
+    def time(
+        self, field: str, none: Sequence[str] = NONE, order: str = "", factor: float = 1.0, column: str = "submit"
+    ) -> F64:
         """A field of times as seconds since 1970 UTC, or since whenever its numbers count from; NaN where empty.
 
         ``order``: dmy or mdy, where dates like 01/02/2026 don't say themselves which is the day; ``factor`` turns
-        numbers, but not dates, into seconds.
+        numbers, but not dates, into seconds; ``column`` is what the field is taken for, for messages.
         """
         texts = self.text(field, none)
-        return self._times.seconds(field, texts, self.numbers(texts) * factor, order)
+        return self._times.seconds(field, texts, self.numbers(texts) * factor, order, column)
 
     def outcome(self, field: str, called: dict[str, str] | None = None) -> pl.Series:
         """How the jobs ended: the first word in small letters, or what ``called`` says instead."""
@@ -190,6 +193,15 @@ class Table:
         none = self.text(field).cast(pl.Float64, strict=False) == 0
         self.leave_out(none.fill_null(False).to_numpy(), "jobs that asked for no GPU")
         return self.number(field, "gpus")
+
+    def whole_number(self, field: str) -> F64:
+        """A field of counts, at least 1."""
+        texts = self.text(field)
+        values = self.numbers(texts)
+        wrong = ~((values >= 1) & (values == np.floor(values)))
+        must = f"{field} must be a whole number from 1 on"
+        self.problems.add(wrong, must, lambda row: f"got {texts[row]!r}; correct it")
+        return np.where(wrong, np.nan, values)
 
     def leave_out(self, rows: NDArray[np.bool_], what: str) -> None:
         """These rows are no jobs that could be simulated, and no mistakes either."""
@@ -205,7 +217,7 @@ class Table:
 
     def unfinished(self, rows: NDArray[np.bool_], field: str) -> None:
         """These jobs have no end yet, so it is unknown how long they run: a mistake of the file."""
-        remedy = "leave out jobs that still ran, or have --on-bad-row skip do it"
+        remedy = "leave out jobs that have not ended, or pass --on-bad-row skip"
         self.problems.add(rows, f"{field} must be known", lambda row: f"but this job has not ended; {remedy}")
 
     def before(self, first: str, begin: F64, second: str, end: F64) -> None:

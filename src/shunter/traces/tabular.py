@@ -14,6 +14,7 @@ from shunter.traces import column_names
 from shunter.traces.checks import REQUIRED
 from shunter.traces.column_names import OPTION, Choice
 from shunter.traces.table import NONE, SWITCHED, Table
+from shunter.traces.times import day_or_month_first
 from shunter.world import F64
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SAME = 1e-6  # relative: two columns hold the same numbers
 NAMED = ("job_id", *(name for name, about in Trace.columns().items() if not about.scale))  # columns of text
+OUTCOMES = {"canceled": "cancelled", "succeeded": "completed", "success": "completed"}  # other words for ours
 EPOCHS = {1e11: 0.001, 1e14: 1e-6, 1e17: 1e-9}  # numbers from here on, as times, are in this unit: no year is 5000
 
 
@@ -36,10 +38,12 @@ class _Foreign:
         self.table, self.line = table, line
         self.fields = list(table.frame.columns)
         self.choices, self.ignored = column_names.found(self.fields, given, table.source.path)
+        self.ignored += table.unread
         self.strict = all(field in self.fields for field in REQUIRED) and not given  # the documented table
         self.none = () if self.strict else NONE  # words for nothing
         for name in [name for name in self.choices if name in NAMED]:
             self.leave_nested(name)
+        self.tell_ids_from_users()
 
     def trace(self) -> Trace:
         """All columns as numbers and names."""
@@ -52,7 +56,7 @@ class _Foreign:
             if name not in self.choices or name in columns:
                 continue
             if name == "outcome" and not self.strict:
-                columns[name] = self.table.outcome(self.only(name).field)
+                columns[name] = self.table.outcome(self.only(name).field, OUTCOMES)
             elif not about.scale:
                 columns[name] = self.table.text(self.only(name).field, self.none)
             elif (values := self.optional(name)) is not None:
@@ -80,6 +84,19 @@ class _Foreign:
                 self.choices[name].remove(choice)
         if not self.choices[name]:
             del self.choices[name]
+
+    def tell_ids_from_users(self) -> None:
+        """``uid`` is a user's number in one table and a job's id in another: a job's, if no two rows have the same."""
+        found = next((choice for choice in self.choices.get("user", ()) if choice.field.lower() == "uid"), None)
+        if found is None or found.given or "job_id" in self.choices:
+            return
+        texts = self.table.text(found.field)
+        if len(texts) > 1 and not texts.null_count() and texts.n_unique() == len(texts):
+            self.choices["job_id"] = [found]
+            self.choices["user"].remove(found)
+            if not self.choices["user"]:
+                del self.choices["user"]
+            self.table.remarks.append(f"'{found.field}' differs in every row: it is taken as the job's id")
 
     def refuse_nested(self, field: str, rows: NDArray[np.bool_]) -> None:
         """These rows of a column hold no name, but must."""
@@ -111,7 +128,7 @@ class _Foreign:
         if "submit" in self.choices:
             return self.time("submit")
         if start is None:
-            raise column_names.lacking("submit", self.fields, self.table.source.path, self.line)
+            raise column_names.lacking("submit", self.all_fields(), self.table.source.path, self.line)
         self.table.remarks.append("no column of submissions: jobs are submitted when they started")
         return start
 
@@ -122,26 +139,39 @@ class _Foreign:
                 "duration", lambda choice: self.table.span(choice.field, "duration", choice.factor, self.none)
             )
         if start is None or end is None:
-            raise column_names.lacking("duration", self.fields, self.table.source.path, self.line)
+            raise column_names.lacking("duration", self.all_fields(), self.table.source.path, self.line)
         import polars as pl
 
         begin, finish = self.only("start").field, self.only("end").field
         outcome = self.only("outcome").field if "outcome" in self.choices else ""
-        words = (
-            self.table.outcome(outcome) if outcome else pl.repeat(None, len(self.table), dtype=pl.String, eager=True)
-        )
+        none = pl.repeat(None, len(self.table), dtype=pl.String, eager=True)
+        words = self.table.outcome(outcome, OUTCOMES) if outcome else none
         self.table.never_started(np.isnan(start), words)
-        self.table.unfinished(np.isnan(end) & ~np.isnan(start), finish)
+        self.table.unfinished(np.isnan(end), finish)
         self.table.before(begin, start, finish, end)
         return end - start
 
     def gpus(self) -> F64:
         """How many GPUs jobs had; in a foreign table some have none, and are left out."""
+        if "gpus" not in self.choices and all(name in self.choices for name in column_names.PER_NODE):
+            return self.gpus_of_nodes()
+        self.ignored += [choice.field for name in column_names.PER_NODE for choice in self.choices.get(name, ())]
         if "gpus" not in self.choices:
-            raise column_names.lacking("gpus", self.fields, self.table.source.path, self.line)
+            raise column_names.lacking("gpus", self.all_fields(), self.table.source.path, self.line)
         if self.strict:
             return self.table.number("gpus", "gpus")
         return self.agreed("gpus", lambda choice: self.table.gpus(choice.field))
+
+    def gpus_of_nodes(self) -> F64:
+        """Nodes times GPUs per node."""
+        nodes, each = (self.only(name).field for name in column_names.PER_NODE)
+        self.table.remarks.append(f"GPUs are '{nodes}' times '{each}'")
+        count = self.table.whole_number(nodes)
+        return np.asarray(count * self.table.gpus(each))
+
+    def all_fields(self) -> list[str]:
+        """The names of the table's columns, those that were not read last."""
+        return [*self.fields, *self.table.unread]
 
     def optional(self, name: str) -> F64 | None:
         """A column that a trace need not have; None where one that the user didn't name holds something else."""
@@ -160,7 +190,7 @@ class _Foreign:
         return self.agreed(name, self._time)
 
     def _time(self, choice: Choice) -> F64:
-        values = self.table.time(choice.field, self.none, choice.order, choice.factor or 1.0)
+        values = self.table.time(choice.field, self.none, self.order(choice), choice.factor or 1.0, self.called(choice))
         if choice.factor or self.strict:
             return values
         largest = np.nanmedian(np.abs(values)) if not np.isnan(values).all() else 0.0
@@ -169,6 +199,20 @@ class _Foreign:
                 self.table.remarks.append(f"{choice.field} is taken as {_unit(factor)} since 1970")
                 return values * factor
         return values
+
+    def order(self, choice: Choice) -> str:
+        """How the dates of a column are written: as given, as they show, or as another column of the file shows."""
+        if choice.order:
+            return choice.order
+        if own := day_or_month_first(self.table.text(choice.field, self.none)):
+            return own
+        others = [other for name in ("submit", "start", "end") for other in self.choices.get(name, ())]
+        shown = (other.order or day_or_month_first(self.table.text(other.field, self.none)) for other in others)
+        return next((order for order in shown if order), "")
+
+    def called(self, choice: Choice) -> str:
+        """The column of the trace that a field is taken for."""
+        return next((name for name, choices in self.choices.items() if choice in choices), "submit")
 
     def only(self, name: str) -> Choice:
         """The column that is taken, where another choice changes little."""

@@ -19,6 +19,13 @@ LAYOUTS = (
     *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d %I:%M:%S %p", "%Y-%m-%d %I:%M %p"),
 )
 DAY_AND_MONTH = r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4})(?:,? (.*))?$"  # in whichever order
+WEEKDAY = r"^(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? +)?"
+NAMED_MONTHS = (
+    WEEKDAY + r"(?P<day>\d{1,2})[ .-]+(?P<month>[A-Za-z]{3,9})[ .,-]+(?P<year>\d{4})(?:,? +(?P<clock>.*))?$",
+    WEEKDAY + r"(?P<month>[A-Za-z]{3,9})\.? +(?P<day>\d{1,2}),? +(?P<year>\d{4})(?:,? +(?P<clock>.*))?$",
+    WEEKDAY + r"(?P<month>[A-Za-z]{3,9}) +(?P<day>\d{1,2}) +(?P<clock>\d\d:\d\d[:\d]*(?: GMT| UTC)?) +(?P<year>\d{4})$",
+)
+MONTHS = {"janfebmaraprmayjunjulaugsepoctnovdec"[3 * at : 3 * at + 3]: f"{at + 1:02}" for at in range(12)}
 ZONE = r"^(.*:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
 MUST = "must be a time: seconds, or YYYY-MM-DD HH:MM:SS with or without a zone"
 
@@ -30,23 +37,24 @@ class Times:
         self._problems = problems
         self._first: dict[str, tuple[int, str, str]] = {}  # kind -> row, field and text of the first such date
 
-    def seconds(self, field: str, texts: pl.Series, numbers: F64, order: str = "") -> F64:
+    def seconds(self, field: str, texts: pl.Series, numbers: F64, order: str = "", column: str = "submit") -> F64:
         """Seconds since 1970 UTC of dates, or ``numbers`` as they are; NaN where there is nothing."""
         if (
             2 * int(np.isfinite(numbers).sum()) >= texts.count()
         ):  # one that is neither must not make the others bad dates
             return self._checked(field, texts, numbers)
-        return self._checked(field, texts, self._dates(field, self._year_first(field, texts, order)))
+        numbered = months_as_numbers(texts)
+        return self._checked(field, texts, self._dates(field, self._year_first(field, numbered, order, column)))
 
-    def _year_first(self, field: str, texts: pl.Series, order: str) -> pl.Series:
+    def _year_first(self, field: str, texts: pl.Series, order: str, column: str) -> pl.Series:
         """Dates like 31/12/2026 with the year in front; which is the day must show in one of them, or be given."""
         import polars as pl
 
         parts = texts.str.extract_groups(DAY_AND_MONTH).struct.unnest()
-        first, sign, second, year, clock = (parts.to_series(at) for at in range(5))
+        first, _, second, year, clock = (parts.to_series(at) for at in range(5))
         if not first.count():
             return texts
-        order = order or self._order(field, texts, first.cast(pl.Int64), sign, second.cast(pl.Int64))
+        order = order or day_or_month_first(texts) or self._undecided(field, texts, first, column)
         day, month = (first, second) if order == "dmy" else (second, first)
         made = pl.DataFrame(
             {"y": year, "m": month.str.zfill(2), "d": day.str.zfill(2), "t": clock.fill_null("00:00:00")}
@@ -54,16 +62,11 @@ class Times:
         dates = made.select(dates=pl.format("{}-{}-{} {}", "y", "m", "d", "t"))["dates"]
         return dates.zip_with(first.is_not_null(), texts)
 
-    def _order(self, field: str, texts: pl.Series, first: pl.Series, sign: pl.Series, second: pl.Series) -> str:
-        """Which is the day, by the dates of a column: a dot follows the day, and no month is beyond 12."""
-        if (first > 12).any() or (sign == ".").any():
-            return "dmy"
-        if (second > 12).any():
-            return "mdy"
+    def _undecided(self, field: str, texts: pl.Series, first: pl.Series, column: str) -> str:
         row = int(first.is_not_null().arg_max() or 0)
         raise TraceError(
             f"{self._problems.path} {self._problems.line(row)}: {field} must show which is the day, but '{texts[row]}'"
-            f" and all others may be read both ways; write YYYY-MM-DD, or give --columns submit={field}:dmy (or :mdy)"
+            f" and all others may be read both ways; write YYYY-MM-DD, or give --columns {column}={field}:dmy (or :mdy)"
         )
 
     def _dates(self, field: str, texts: pl.Series) -> F64:
@@ -105,6 +108,33 @@ class Times:
     def remarks(self) -> list[str]:
         """What was assumed."""
         return ["times carry no zone: hours are as written"] if "without" in self._first else []
+
+
+def day_or_month_first(texts: pl.Series) -> str:
+    """Whether dates are written dmy or mdy, by one like 31/12/2026 or with dots; "" if none shows it."""
+    import polars as pl
+
+    parts = texts.str.extract_groups(DAY_AND_MONTH).struct.unnest()
+    first, sign, second = (parts.to_series(at) for at in range(3))
+    if (first.cast(pl.Int64) > 12).any() or (sign == ".").any():
+        return "dmy"
+    return "mdy" if (second.cast(pl.Int64) > 12).any() else ""
+
+
+def months_as_numbers(texts: pl.Series) -> pl.Series:
+    """Dates like ``1 Oct 2026 08:18``, ``Oct 1, 2026`` and ``Thu Oct 1 08:18:00 2026`` as ``2026-10-01 08:18``."""
+    import polars as pl
+
+    if not texts.str.contains("[A-Za-z]{3}").any():
+        return texts
+    for pattern in NAMED_MONTHS:
+        parts = texts.str.extract_groups(pattern).struct
+        month = parts.field("month").str.to_lowercase().str.slice(0, 3).replace_strict(MONTHS, default=None)
+        clock = parts.field("clock").fill_null("00:00:00").str.replace(" (?:GMT|UTC)$", "Z")
+        made = pl.DataFrame({"y": parts.field("year"), "m": month, "d": parts.field("day").str.zfill(2), "t": clock})
+        dates = made.select(dates=pl.format("{}-{}-{} {}", "y", "m", "d", "t"))["dates"]
+        texts = dates.zip_with(month.is_not_null(), texts)
+    return texts
 
 
 def _closely(texts: pl.Series) -> tuple[F64, NDArray[np.bool_]]:

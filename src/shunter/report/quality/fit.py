@@ -89,11 +89,8 @@ def oversubscribed(subject: Subject) -> Iterator[Finding]:
         if name in trace.vcs:
             parts[f"in virtual cluster '{name}'"] = (gpus, ran & (trace.vc == trace.vcs.index(name)))
     for where, (gpus, rows) in parts.items():
-        begin = (trace.submit + trace.recorded_wait)[rows]
-        times, level = demand.in_use(begin, begin + trace.duration[rows], trace.gpus[rows])
-        most = int(level.max(initial=0))
+        most, over = demand.recorded_use(trace, rows, gpus)
         if most > gpus * GPU:
-            over = np.append(np.diff(times), 0)[level > gpus * GPU].sum() / max(times[-1] - times[0], 1)
             yield Finding(
                 "oversubscribed", "warning", int(np.ceil(most / GPU)) - gpus,
                 f"as recorded, up to {number(most / GPU)} GPUs are in use at once {where}, which has {gpus:,};"

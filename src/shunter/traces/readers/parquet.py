@@ -18,7 +18,7 @@ from shunter.errors import TraceError
 from shunter.model import Column, Trace
 from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, opened, whole
 from shunter.traces import column_names, frames
-from shunter.traces.checks import REQUIRED, Problems, check_ids, check_range, check_stored, rows_of_after
+from shunter.traces.checks import REQUIRED, Problems, brief, check_ids, check_range, check_stored, rows_of_after
 from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 from shunter.traces.tabular import trace_of
@@ -45,7 +45,7 @@ def _table(trace: Trace) -> Any:
 
     columns = {"job_id": pa.array(trace.job_id.tolist(), pa.string())}
     metadata = {"shunter.version": str(VERSION), "shunter.name": trace.name}
-    metadata["shunter.remarks"] = json.dumps(trace.remarks)
+    metadata["shunter.remarks"] = json.dumps([brief(remark) for remark in trace.remarks])
     for name, about in Trace.columns().items():
         values = getattr(trace, name)
         if name == "after":
@@ -76,7 +76,10 @@ def read(source: Source) -> Trace:
     """Read a trace that ``write`` wrote, or any table."""
     path = source.path
     if not _is_ours(source):
-        return trace_of(frames.table_of(source, _frame(source)), source.given)
+        frame, others = _frame(source)
+        table = frames.table_of(source, frame)
+        table.unread = others
+        return trace_of(table, source.given, line=0)
     table, metadata = _load(path)
     fields = set(table.column_names)
     parts = (("missing", set(REQUIRED) - fields), ("unknown", fields - {"job_id", *Trace.columns()}))
@@ -120,8 +123,8 @@ def _is_ours(source: Source) -> bool:
         return True
 
 
-def _frame(source: Source) -> pl.DataFrame:
-    """The columns of a user's table that are known, if they fit the size limit."""
+def _frame(source: Source) -> tuple[pl.DataFrame, list[str]]:
+    """The columns of a user's table that are known, if they fit the size limit; and the names of the others."""
     import polars as pl
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -144,7 +147,7 @@ def _frame(source: Source) -> pl.DataFrame:
         reason = str(error).partition("\n")[0]
         raise TraceError(f"{path}: is not a whole Parquet file ({reason}); fetch or write it again") from None
     assert isinstance(found, pl.DataFrame)
-    return found
+    return found, column_names.without(fields.names, found.columns)
 
 
 def _is_plain(kind: Any) -> bool:

@@ -76,10 +76,7 @@ def _records(source: Source) -> Table:
     known = column_names.wanted(fields, source.given, source.path)
     table = of_records(source, [record for _, record in numbered], known)
     table.problems.lines = np.array([line for line, _ in numbered])
-    if others := column_names.unread(
-        [field for field in fields if field not in known and not column_names.is_index(field)]
-    ):
-        table.remarks.append(others)
+    table.unread = column_names.without(fields, known)
     return table
 
 
