@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
+from typer.testing import CliRunner
 
 from shunter import clusters
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.replay import PILOT, PilotReplay, ReplayOptions
 from shunter.adapting.autopilot.rule import Answer, Autopilot, AutopilotLimits, PastDays, Verdict, past_days
+from shunter.cli.main import app
 from shunter.errors import PolicyError, RunError
 from shunter.generating.known_jobs import DAY, HOUR
+from shunter.report.terminal.autopilot import autopilot_view
 from shunter.setup import set_up
 from shunter.testing.live import habitual
 
@@ -215,3 +221,42 @@ def test_a_policy_that_does_harm_is_handed_back_within_a_day_and_rests(trace_fil
     rests = [each for each in run.decisions if "handed the jobs back" in each.why]
     assert rests
     assert len(run.days) < 5  # it rests in between
+
+
+# ------------------------------------------------------------------------------------------- commands
+
+
+def test_the_command_prints_the_table_and_its_json(trace_file: Path) -> None:
+    words = ["autopilot", str(trace_file), "-c", "2x8", "--since", "+7", "--candidate", BEST, "--every", "1d"]
+    words += [
+        "--limits",
+        "days=4,least_days=1,check_days=0.5,least_jobs=50,budget=2,worst_p99=10",
+        "--checkpointable",
+        "none",
+    ]
+    said = CliRunner().invoke(app, [*words, "--json"])
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert list(found["runs"]) == ["baseline", "fixed", "autopilot", "optimal"]
+    assert found["runs"]["baseline"]["over_baseline"] == 1
+    shown = Console(width=200, record=True, file=io.StringIO())
+    shown.print(autopilot_view(found))
+    assert "aim '0.98 of Fixed': " in shown.export_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["autopilot", "TRACE", "-c", "2x8", "--every", "5h"], "whole days"),
+        (["autopilot", "TRACE"], "there is no cluster"),
+        (["autopilot", "TRACE", "-c", "2x8", "--candidate", "os.path"], "can't choose 'os.path'"),
+        (["autopilot", "TRACE", "-c", "2x8", "--limits", "hours=never"], "--limits"),
+        (["slurm", "run", "--policy", "sjf", "--candidate", "saf"], "are for --policy auto"),
+        (["slurm", "run", "--policy", "auto", "--limits", "x=1"], "--limits"),
+    ],
+)
+def test_mistakes_are_reported(trace_file: Path, words: list[str], problem: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "none"))
+    said = CliRunner().invoke(app, [str(trace_file) if word == "TRACE" else word for word in words])
+    assert said.exit_code == 2
+    assert problem in " ".join(said.output.split()) or problem in str(said.exception)

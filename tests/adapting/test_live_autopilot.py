@@ -251,6 +251,22 @@ def test_a_task_survives_the_way_to_its_process_and_a_full_disk_is_reported(tmp_
     assert wait(lambda: bool(found.append(search.poll()) or found[-1] is not None), 180)
     assert isinstance(found[-1], PilotAnswer)
     assert found[-1].verdict.answer is Answer.UNKNOWN
+    assert not found[-1].kept
+
+
+def test_jobs_that_could_not_be_kept_are_tried_again_and_no_problem_ends_a_round(tmp_path: Path, monkeypatch) -> None:
+    verdict = Verdict(Answer.UNKNOWN, BASE, "jobs: No space left on device")
+    for answer in (PilotAnswer(verdict, BASE, kept=False), "the search ended without an answer (code -9)"):
+        source = pilot(tmp_path, history=recent(60), _search=Said(answer), _sent=list(busy().jobs.values())[:1])
+        source.begin("", None)
+        source.choose(one_round(), BASE)
+        assert len(source._ended) == 1
+        assert source.history is not None
+    source = pilot(tmp_path)
+    source.begin("", None)
+    monkeypatch.setattr(BackgroundSearch, "start", lambda *_: (_ for _ in ()).throw(OSError("no more processes")))
+    assert source.choose(one_round(), BASE) is None
+    assert source.remark == "can't tell yet, because no more processes"
 
 
 def test_a_search_that_takes_too_long_or_dies_is_ended(tmp_path: Path) -> None:

@@ -147,10 +147,14 @@ class _AutopilotOptions:
     repository: Path | None
 
     def check(self, policy: str) -> None:
-        """Refuse options that would have no effect."""
+        """Refuse options that would have no effect, or have a mistake."""
         from shunter.errors import LiveError
 
-        if policy != AUTO and (self.baseline or self.candidates or self.limits or self.repository):
+        if policy == AUTO:
+            from shunter.adapting.autopilot.rule import AutopilotLimits
+
+            AutopilotLimits.of(self.limits)
+        elif self.baseline or self.candidates or self.limits or self.repository:
             raise LiveError(
                 f"--baseline, --candidate, --limits and --repository are for --policy {AUTO}; leave them out"
             )
@@ -165,17 +169,19 @@ class _AutopilotOptions:
         stack: ExitStack,
     ) -> tuple[Policy | PolicySource, Tolerance | None]:
         """The policy, or the autopilot; and what the guard tolerates, with the baseline as its shadow."""
+        from shunter.registry import policy as policy_named
+
+        guard = settings.guard
+        if policy != AUTO:
+            return policy_named(policy), guard
+
         from shunter.adapting.autopilot.candidates import Candidates
         from shunter.adapting.autopilot.live import LivePilot
         from shunter.adapting.autopilot.rule import AutopilotLimits
         from shunter.live.controller import Mode
         from shunter.live.guard import Tolerance
         from shunter.live.journal_file import check_place, make_folder
-        from shunter.registry import policy as policy_named
 
-        guard = settings.guard
-        if policy != AUTO:
-            return policy_named(policy), guard
         chosen = Candidates.of(self.candidates, self.baseline or manager.own_policy())
         folder = self.repository
         if folder is None and settings.mode is Mode.ACT:

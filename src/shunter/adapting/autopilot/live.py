@@ -63,6 +63,13 @@ class LivePilot:
 
     def choose(self, current: Round, in_force: str) -> PolicyChoice | None:
         """What the last search has found, once it is compiled; begins another one now and then."""
+        try:
+            return self._chosen(current, in_force)
+        except (ShunterError, OSError, ValueError) as problem:  # whatever it is: the policy stays, and rounds go on
+            self.remark = f"can't tell yet, because {problem}"
+            return None
+
+    def _chosen(self, current: Round, in_force: str) -> PolicyChoice | None:
         self._ended.note(current)
         if in_force != self._in_force:
             self._in_force, self._switched, self._ready = in_force, time.monotonic(), None
@@ -85,12 +92,12 @@ class LivePilot:
     # -- the search
 
     def _begin_search(self, current: Round) -> None:
-        snapshot, machines = current.snapshot, machines_of(current.snapshot.nodes)
+        snapshot, now = current.snapshot, time.monotonic()
+        self._due, self._asked = now + self.every_s, now
         open_jobs = [job for job in snapshot.unfolded().jobs if (job.waits or job.runs) and job.gpus]
         ended = self._ended.take()
-        now = time.monotonic()
-        self._due, self._asked = now + self.every_s, now
         try:
+            machines = machines_of(snapshot.nodes)
             present = trace_of(open_jobs, machines, snapshot.now)
             new = trace_of(ended, machines, snapshot.now)
             ran = {f"{job.id}@{job.submit}": job.ran for job in open_jobs}
@@ -101,22 +108,24 @@ class LivePilot:
                     self._in_force, since_h, self.candidates, self.limits, self.cpu_s,
                 )
             )  # fmt: skip
-        except (OSError, ShunterError, ValueError) as problem:  # no process, no memory: the policy stays
+        except BaseException:  # no process, no memory
             self._ended.put_back(ended)
-            self.remark = f"can't tell yet, because no search could be begun: {problem}"
-            return
-        self._sent, self.history = ended, None
+            raise
+        self._sent = ended
 
     def _take_answer(self) -> None:
         found = self._search.poll()
         if found is None:
             return
-        if isinstance(found, str):
+        if isinstance(found, str) or not found.kept:
             self._ended.put_back(self._sent)
-            self.remark = f"can't tell yet, because {found}"
-            return
+        else:
+            self.history = None  # the repository has it
         self._sent = []
-        self._weigh(found)
+        if isinstance(found, str):
+            self.remark = f"can't tell yet, because {found}"
+        else:
+            self._weigh(found)
 
     def _weigh(self, found: PilotAnswer) -> None:
         verdict = found.verdict

@@ -177,8 +177,10 @@ class PilotReplay:
 
     def run(self, progress: Progress = lambda done, total: None) -> PilotStudy:
         """All of them."""
-        base, total = self.options.candidates.baseline, 2 * len(self._instants(self.options.every)) + 3
-        fixed = self.pilot.best_fixed(self.past(self._simulator(), self.begin), self.options.limits.budget * 4)
+        base, decisions = self.options.candidates.baseline, len(self._instants(self.options.every))
+        total = 2 * decisions + 3
+        # as many runs in total as the autopilot
+        fixed = self.pilot.best_fixed(self.past(self._simulator(), self.begin), self.options.limits.budget * decisions)
         progress(1, total)
         runs = {name: self._plain(text) for name, text in ((BASELINE, base), (FIXED, fixed))}
         progress(3, total)

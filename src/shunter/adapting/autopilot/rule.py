@@ -47,7 +47,7 @@ class AutopilotLimits:
     least_days: float = param(7.0, "days of the past without which nothing is switched", low=0.01, high=84)
     least_jobs: int = param(200, "ended jobs without which nothing is switched", low=1, high=1_000_000)
     check_days: float = param(4.0, "the last days, which confirm a choice and are not searched on", low=0.005, high=42)
-    budget: int = param(24, "runs of one search", low=2, high=10_000)
+    budget: int = param(48, "runs of one search", low=2, high=10_000)
 
     @classmethod
     def of(cls, text: str) -> AutopilotLimits:

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -50,6 +51,7 @@ class PilotAnswer:
     verdict: Verdict
     in_force: str  # when it began
     problems: tuple[str, ...] = ()  # files of the repository that were left out
+    kept: bool = True  # whether the ended jobs are in the repository now
 
 
 def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
@@ -73,15 +75,14 @@ def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
 
 def _work(task: PilotTask, pipe: Connection, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller ends it
-    os.nice(NICEST)
-    resource.setrlimit(resource.RLIMIT_CPU, (task.cpu_s, task.cpu_s + 5))
+    with suppress(OSError, ValueError):  # a service may not be allowed to
+        os.nice(NICEST)
+        resource.setrlimit(resource.RLIMIT_CPU, (task.cpu_s, task.cpu_s + 5))
     try:
         pipe.send(answered(task, parent))
-    except ShunterError as problem:
-        pipe.send(PilotAnswer(Verdict(Answer.UNKNOWN, task.in_force, str(problem)), task.in_force))
-    except OSError as problem:  # a full disk
-        why = f"{task.folder}: {problem.strerror or problem}"
-        pipe.send(PilotAnswer(Verdict(Answer.UNKNOWN, task.in_force, why), task.in_force))
+    except (ShunterError, OSError) as problem:  # such as a full disk
+        why = f"{task.folder}: {problem.strerror or problem}" if isinstance(problem, OSError) else str(problem)
+        pipe.send(PilotAnswer(Verdict(Answer.UNKNOWN, task.in_force, why), task.in_force, kept=False))
 
 
 @dataclass
