@@ -17,13 +17,17 @@ from shunter import drive as loop
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import ModelError, PolicyError
+from shunter.learning.engine import LearnedOrder
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.model import GPU, Trace
 from shunter.policies.scored import models as m
-from shunter.policies.scored.evaluating import score
+from shunter.policies.scored.evaluating import fill_lane, score, score_lanes
+from shunter.policies.scored import features as f
 from shunter.policies.scored.features import FEATURES, NAMES, OF_POOL
+from shunter.policies.scored.lanes import LANES
 from shunter.predictors.trees import Builder, evaluate
 from shunter.scheduling.queue.keys import made_up
+from shunter.scheduling.queue.ordering import Ordering
 from shunter.scheduling.queue.policy import queue_of
 from shunter.scheduling.queue.pools import ways_of
 from shunter.setup import set_up
@@ -157,11 +161,48 @@ def test_a_compiled_value_is_that_of_the_formula(make, seed, at):
     assert score(job, model.arrays()) == pytest.approx(obvious_value(job, model), rel=1e-9, abs=1e-9)
 
 
+@given(
+    seed=st.integers(0, 10_000),
+    widths=st.lists(st.integers(1, 13), max_size=3),
+    rows=st.lists(st.integers(0, 255), min_size=1, max_size=LANES),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_value_in_a_lane_is_that_of_one_job_to_the_last_bit(seed, widths, rows):
+    model = network(widths=(*widths, 1), seed=seed).arrays()
+    alone = [score(made_up()[at], model) for at in rows]
+    for lane, at in enumerate(rows):
+        fill_lane(made_up()[at], model, lane)
+    begin = score_lanes(model)
+    assert model[begin : begin + len(rows)].tolist() == alone
+
+
+class OneByOne(LearnedOrder):
+    """The same order with keys for one job at a time."""
+
+    look = Ordering.look
+
+
+@pytest.mark.parametrize("visible", [0, 5])
+def test_several_jobs_at_a_time_give_the_schedule_of_one_by_one(visible):
+    model = network([one for one in ALL_INPUTS if one.feature in ("wait", "area", "free", "fits")])
+    setup = set_up("synthetic:jobs=300,gpus=16,load=1.5", "2x8")
+    digests = []
+    for made in (LearnedOrder, OneByOne):
+        simulator = Simulator(setup.trace, setup.cluster)
+        simulator.run(made(given=model, visible=visible))
+        digests.append(simulator.digest)
+    assert digests[0] == digests[1]
+
+
 @given(seed=st.integers(0, 10_000), at=st.integers(0, 255))
 @settings(max_examples=40, deadline=None)
 def test_trees_are_those_of_the_predictors(seed, at):
     job = made_up()[at]
     assert score(job, forest(seed).arrays()) == evaluate(trees(seed=seed), obvious_inputs(job, ALL_INPUTS))
+
+
+def test_each_feature_has_the_number_of_its_place():
+    assert [getattr(f, name.upper()) for name in NAMES] == list(range(len(NAMES)))
 
 
 def obvious_pool(view, job):

@@ -14,6 +14,7 @@ from shunter.world import F64
 
 HALF_DAY = 43_200.0  # s: a longer wait counts as this, as in RLScheduler and RLTune
 BELOW_1 = 1 - 1e-5
+TAKES = -2.0  # what an inspector's network says at first
 KERNEL = (32, 16, 8, 1)  # outputs of the layers, as in all three papers
 
 
@@ -34,7 +35,11 @@ class Agent:
         return len(flat(self.untrained(np.random.default_rng(0))))
 
     def untrained(self, rng: np.random.Generator) -> ScoreModel:
-        """A network with random weights, as torch begins; or the linear model that gives the order of ``saf``."""
+        """A network with random weights, as torch begins; or the linear model that gives the order of ``saf``.
+
+        The last layer of an inspector is a constant: at its best choice it never lets a job wait, and when it tries out
+        choices, it does with a chance of 12 %.
+        """
         if not self.widths:
             neutral = [1.0 if given.feature == "area" else 0.0 for given in self.inputs]
             return ScoreModel(name=self.name, inputs=list(self.inputs), model=LinearForm(weights=neutral))
@@ -44,6 +49,8 @@ class Agent:
             weights, bias = rng.uniform(-bound, bound, (width, outputs)), rng.uniform(-bound, bound, outputs)
             layers.append(LayerWeights(weights=weights.tolist(), bias=bias.tolist()))
             width = outputs
+        if self.mode == INSPECT:
+            layers[-1] = LayerWeights(weights=[[0.0]] * len(layers[-1].weights), bias=[TAKES])
         return ScoreModel(name=self.name, inputs=list(self.inputs), model=NetworkForm(layers=layers))
 
 

@@ -152,7 +152,7 @@ class EpisodeEngine:
             queue = form.memory.replace(
                 config=form.memory.config.replace(sees_pool=True), pools=pools_seen(view.world, form.memory.sample)
             )
-            tools = tools_for(form.parts.parts, False, self.policy.backfill, False, True)
+            tools = tools_for(form.parts.parts, False, self.policy.backfill, False, self.policy.look)
             return Compiled(decide_pointer(tools), queue, tools)
 
     def _arrays(self, queue: Queue, model: F64, visible: int, mode: int) -> e.Episode:

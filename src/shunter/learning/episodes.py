@@ -49,6 +49,7 @@ class Course(Variables):
 
     open: bool = False  # there may be more to decide at this instant
     visible: int = 0  # jobs that are shown
+    oldest: int = 0  # all jobs before this one have started
     decisions: int = 0  # that were asked for
     mode: int = PICK
 
@@ -102,7 +103,8 @@ def begin(episode: Episode, first: int) -> None:
     copy_into(episode.queue.estimate, source.estimate[first:last])
     world.clock[w.NOW] = world.jobs[w.SUBMIT, 0]
     number_classes(episode.queue, source, first, last)
-    episode.course.open, episode.course.visible, episode.course.decisions = False, 0, 0
+    course = episode.course
+    course.open, course.visible, course.oldest, course.decisions = False, 0, 0, 0
 
 
 @kernel
@@ -170,7 +172,9 @@ def show(episode: Episode, tools: Tools) -> bool:
             episode.shown[0], course.visible = job, 1
         return job >= 0 and may_wait(queue, job)
     left = world.clock[w.N_PENDING]
-    for job in range(world.jobs.shape[1]):
+    while left > 0 and world.jobs[w.STARTED, course.oldest] >= 0:
+        course.oldest += 1
+    for job in range(course.oldest, world.jobs.shape[1]):
         if left == 0 or course.visible == len(episode.shown):
             break
         if world.jobs[w.STATE, job] == w.PENDING:
@@ -232,7 +236,7 @@ def observe(episode: Episode, rows: F64, begin_at: int) -> None:
     table, count = int(model[INPUTS_AT]), int(model[INPUTS])
     for at in range(episode.course.visible):
         job = describe(world, queue, episode.shown[at], queue.state.total_usage, world.clock[w.NOW])
-        fill_inputs(job, model, table, count, rows[begin_at + at], 0)
+        fill_inputs(job, model, table, count, rows[begin_at + at], 0, 1)
 
 
 # ------------------------------------------------------------------------------------------- whole episodes

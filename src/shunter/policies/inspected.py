@@ -20,7 +20,7 @@ from shunter.policies.scored.features import OF_ESTIMATE
 from shunter.policies.scored.inspecting import inspect
 from shunter.policies.scored.models import TAKE, ScoreModel, built_in, load
 from shunter.predictors.lessons import Lessons
-from shunter.scheduling.queue.decide import decide_pointer, tools_for
+from shunter.scheduling.queue.decide import decide_pointer, never, tools_for
 from shunter.scheduling.queue.memory import pools_seen
 from shunter.scheduling.queue.ordering import Ordering
 from shunter.scheduling.queue.policy import QueueMemory, decided
@@ -144,7 +144,7 @@ class Inspected(Compilable, Refits, Wraps, Holds):
             inspector=Inspector(self.score_model.arrays(), skips),
         )
         parts, inner = made_of.parts.parts, self.inner
-        tools = tools_for(parts, False, inner.backfill, view.reasons_wanted, sees, inspect)
+        tools = tools_for(parts, False, inner.backfill, view.reasons_wanted, inner.look if sees else never, inspect)
         return Compiled(decide_pointer(tools), queue, tools)
 
     def decide(self, view: View, memory: InspectedMemory) -> Plan:

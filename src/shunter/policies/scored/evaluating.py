@@ -12,6 +12,7 @@ import numpy as np
 
 from shunter.compiled import kernel
 from shunter.policies.scored.features import fill_inputs
+from shunter.policies.scored.lanes import LANES, TOGETHER, one_sum, some_sums
 from shunter.world import F64, Job
 
 KIND, INPUTS, INPUTS_AT, MODEL_AT, ROOM_AT = range(5)
@@ -26,7 +27,7 @@ NODE = 6  # numbers of a node of a tree: feature (-1: a leaf), children at most,
 def score(job: Job, model: F64) -> float:
     """The model's value for a job; the least comes first."""
     room, count = int(model[ROOM_AT]), int(model[INPUTS])
-    fill_inputs(job, model, int(model[INPUTS_AT]), count, model, room)
+    fill_inputs(job, model, int(model[INPUTS_AT]), count, model, room, 1)
     if model[KIND] == LINEAR:
         return linear(model, int(model[MODEL_AT]), room, count)
     if model[KIND] == NETWORK:
@@ -85,6 +86,33 @@ def sums(model: F64, weights: Place, begin: Place, end: Place, outputs: Place, l
             a, place, i = a + model[i] * model[place], place + outputs, i + U1
         model[end + at] = max(a, least)
         at += U1
+
+
+@kernel
+def fill_lane(job: Job, model: F64, lane: int) -> None:
+    """Write what a network gets of a job into a lane."""
+    fill_inputs(job, model, int(model[INPUTS_AT]), int(model[INPUTS]), model, int(model[ROOM_AT]) + lane, LANES)
+
+
+@kernel
+def score_lanes(model: F64) -> int:
+    """A network's values for the jobs whose inputs are in the lanes; returns where that of the first lane is."""
+    at, width, into = int(model[MODEL_AT]), int(model[INPUTS]), int(model[ROOM_AT])
+    layers, weights = int(model[at]), at + 1
+    for layer in range(layers):
+        outputs = int(model[weights])
+        least = 0.0 if layer < layers - 1 else -math.inf
+        begin, weights, into, output = into, weights + 1, into + LANES * width, 0
+        bias = weights + width * outputs
+        while output + TOGETHER <= outputs:
+            place = into + LANES * output
+            some_sums(model, weights + output, bias + output, outputs, begin, width, place, least)
+            output += TOGETHER
+        while output < outputs:
+            one_sum(model, weights + output, bias + output, outputs, begin, width, into + LANES * output, least)
+            output += 1
+        weights, width = bias + outputs, outputs
+    return into
 
 
 @kernel

@@ -7,7 +7,7 @@ import math
 from shunter.compiled import kernel
 from shunter.world import F64, Job
 
-# -- what each feature is; the order is that of `value`
+# -- what each feature is
 FEATURES = {
     "gpus": "GPUs that it asks for",
     "estimate": "estimated run time (s)",
@@ -31,6 +31,10 @@ FEATURES = {
     "skipped": "time for which an inspector made it wait (s)",
 }
 NAMES = tuple(FEATURES)
+(
+    GPUS, ESTIMATE, AREA, SIZE, SUBMIT, WAIT, URGENCY, FREE, LARGEST, PARTLY, WAITING, DEMAND, FITS, FRAGMENTATION,
+    PRESSURE, AVAILABILITY, WAYS, CHOICE, GROWTH, SKIPPED,
+) = range(len(NAMES))  # fmt: skip
 OF_ESTIMATE = frozenset({"estimate", "area", "urgency", "growth"})  # they need to know how long jobs may run
 AGEING = frozenset({"wait", "urgency", "skipped"})  # they change while a job waits
 OF_POOL = frozenset(NAMES[NAMES.index("free") : NAMES.index("skipped")])  # they change with every start and end
@@ -47,50 +51,50 @@ INPUT_COLUMNS = OTHER + 5
 @kernel
 def value(job: Job, feature: int) -> float:  # noqa: C901, PLR0911, PLR0912 one line per feature
     """One feature of a job."""
-    if feature == 0:
+    if feature == GPUS:
         return job.gpus
-    if feature == 1:
+    if feature == ESTIMATE:
         return job.estimate
-    if feature == 2:
+    if feature == AREA:
         return job.gpus * job.estimate
-    if feature == 3:
+    if feature == SIZE:
         return job.size
-    if feature == 4:
+    if feature == SUBMIT:
         return job.submit
-    if feature == 5:
+    if feature == WAIT:
         return job.wait
-    if feature == 6:
+    if feature == URGENCY:
         return job.wait / max(job.estimate, LEAST_RUN)
-    if feature == 7:
+    if feature == FREE:
         return job.free
-    if feature == 8:
+    if feature == LARGEST:
         return job.largest
-    if feature == 9:
+    if feature == PARTLY:
         return job.partly
-    if feature == 10:
+    if feature == WAITING:
         return job.waiting
-    if feature == 11:
+    if feature == DEMAND:
         return job.demand
-    if feature == 12:
+    if feature == FITS:
         return job.fits
-    if feature == 13:
+    if feature == FRAGMENTATION:
         return job.partly / max(job.pool_nodes, 1.0)
-    if feature == 14:
+    if feature == PRESSURE:
         return job.gpus / max(job.free, NOTHING) / max(job.pool_gpus, 1.0)
-    if feature == 15:
+    if feature == AVAILABILITY:
         return (job.free - job.demand + job.pool_gpus) / (2.0 * max(job.pool_gpus, 1.0))
-    if feature == 16:
+    if feature == WAYS:
         return job.ways
-    if feature == 17:
+    if feature == CHOICE:
         return job.choice
-    if feature == 18:
+    if feature == GROWTH:
         return job.growth
     return job.skipped
 
 
 @kernel
-def fill_inputs(job: Job, table: F64, first: int, count: int, row: F64, begin: int) -> None:
-    """Write what a model gets of a job from ``begin`` on: its features, scaled and within bounds."""
+def fill_inputs(job: Job, table: F64, first: int, count: int, row: F64, begin: int, stride: int) -> None:
+    """Write what a model gets of a job from ``begin`` on, at this distance: its features, scaled and within bounds."""
     for at in range(count):
         column = first + INPUT_COLUMNS * at
         gate = int(table[column + SAMPLED_BY])
@@ -100,4 +104,4 @@ def fill_inputs(job: Job, table: F64, first: int, count: int, row: F64, begin: i
         if table[column + LOGARITHM] == 1.0:
             found = math.log1p(max(found, 0.0))
         found *= table[column + SCALE]
-        row[begin + at] = min(max(found, table[column + LOW]), table[column + HIGH])
+        row[begin + stride * at] = min(max(found, table[column + LOW]), table[column + HIGH])

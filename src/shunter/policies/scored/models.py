@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 from shunter.errors import ModelError, did_you_mean
 from shunter.policies.scored import evaluating as e
 from shunter.policies.scored.features import AGEING, NAMES, OF_POOL
+from shunter.policies.scored.lanes import LANES
 from shunter.predictors.trees import FEATURE as SPLIT
 from shunter.predictors.trees import LEAF, Trees, check
 from shunter.safe_files import text_of, whole
@@ -133,8 +134,9 @@ class ScoreModel(Form):
     def arrays(self) -> F64:
         """The numbers as a compiled key reads them."""
         inputs, numbers = self._inputs(), self._numbers()
-        layers = self.model.layers if isinstance(self.model, NetworkForm) else ()
-        room = len(self.inputs) + sum(len(layer.bias) for layer in layers)
+        room = len(self.inputs)
+        if isinstance(self.model, NetworkForm):
+            room = LANES * (room + sum(len(layer.bias) for layer in self.model.layers))
         kind = {"linear": e.LINEAR, "network": e.NETWORK, "trees": e.TREES}[self.model.kind]
         model_at = e.HEADER + len(inputs)
         header = [kind, len(self.inputs), e.HEADER, model_at, model_at + len(numbers)]

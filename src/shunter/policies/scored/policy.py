@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import View
 from shunter.params import param
 from shunter.policies.scored.evaluating import score
-from shunter.policies.scored.models import BUILT_IN, ScoreModel, built_in, load
+from shunter.policies.scored.models import BUILT_IN, NetworkForm, ScoreModel, built_in, load
+from shunter.policies.scored.scoring import look_and_score
 from shunter.scheduling.queue.memory import pools_seen
 from shunter.scheduling.queue.ordering import Ordering
 from shunter.scheduling.queue.policy import BACKFILL_DOC, BACKFILLS
@@ -68,10 +70,15 @@ class Scored(Ordering):
         """The numbers of the model."""
         return self.score_model.arrays()
 
+    @property
+    def look(self) -> Any:
+        """A network is evaluated for several jobs at a time."""
+        return look_and_score if isinstance(self.score_model.model, NetworkForm) else super().look
+
     def configured(self, queue: Queue, view: View, cluster: Cluster) -> Queue:
         """Keys are made again only as often as the features of the model, or the jobs in view, change."""
         queue = super().configured(queue, view, cluster)
         model, visible = self.score_model, self.in_view
-        sees = model.sees_pool or visible > 0
+        sees = model.sees_pool or visible > 0 or (model.ages and isinstance(model.model, NetworkForm))
         config = queue.config.replace(varying=model.ages and not sees, sees_pool=sees, visible=visible)
         return queue.replace(config=config, pools=pools_seen(view.world, queue.sample) if sees else queue.pools)

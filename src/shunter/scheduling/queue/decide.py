@@ -139,19 +139,18 @@ def parts_for(key: Any, place: Any, tiers: bool, learned: bool, sees_next: bool 
 
 @cache
 def tools_for(
-    parts: Parts, preemptive: bool, backfill: str, reasons: bool, sees_pool: bool = False, inspect: Any = never
+    parts: Parts, preemptive: bool, backfill: str, reasons: bool, see: Any = never, inspect: Any = never
 ) -> Tools:
-    """The pointers that a policy needs, compiled; the rest isn't."""
+    """The pointers that a policy needs, compiled; the rest isn't. ``see`` and ``inspect`` are kernels."""
     from shunter.scheduling import waiting_reasons
     from shunter.scheduling.backfill import conservative, easy
-    from shunter.scheduling.queue import pools, preempting
+    from shunter.scheduling.queue import preempting
 
     arguments = [type_of(World), type_of(Queue), typeof(parts), types.int64, type_of(Decision)]
     signature = types.boolean(*arguments)
     method = {"none": never, "easy": easy.backfill, "conservative": conservative.backfill}[backfill]
     room = preempting.make_room if preemptive else never
     give = waiting_reasons.give if reasons else never
-    see = pools.see_pools if sees_pool else never
     return Tools(parts, *(_pointer(function, signature) for function in (room, method, give, see, inspect)))
 
 

@@ -25,7 +25,7 @@ from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
 from shunter.params import Among, Between, param
-from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
+from shunter.scheduling.queue.decide import decide_pointer, never, parts_for, tools_for
 from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import queue_for
 from shunter.scheduling.queue.policy import (
@@ -108,7 +108,8 @@ class Ordering(Estimating):
             key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.predictor),
             sees_next=self.placement in placers.AHEAD,
         )  # fmt: skip
-        tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted, queue.config.sees_pool)
+        look = self.look if queue.config.sees_pool else never
+        tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted, look)
         return Compiled(decide_pointer(tools), queue, tools)
 
 

@@ -117,6 +117,11 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         """The queue with what only this policy needs; given one that serves any order, for the jobs of this view."""
         return queue
 
+    @property
+    def look(self) -> Any:
+        """The kernel that looks at pools and makes all keys again, where keys depend on pools."""
+        return see_pools
+
     # -- what it needs
 
     @property
@@ -213,7 +218,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         queue, keys = queue_of(form), np.zeros(len(pending))
         if queue.config.sees_pool:
             assert memory.plan is not None
-            see_pools(view.world, queue, form.parts.parts, 0, memory.plan)
+            self.look(view.world, queue, form.parts.parts, 0, memory.plan)
             keys = queue.key[pending]
         else:
             keys_of(view.world, queue, form.parts.parts, pending, keys)

@@ -15,6 +15,17 @@ HIDDEN = 1e300  # the key of a job that is not in view
 @kernel
 def see_pools(world: World, queue: Queue, parts: Parts, target: int, plan: Decision) -> bool:
     """Look at the pools as they are, and make the keys of all waiting jobs again."""
+    look_at_pools(world, queue, parts)
+    if 0 < queue.config.visible < world.clock[w.N_PENDING]:
+        key_visible(world, queue, parts)
+    else:
+        key_all(world, queue, parts, world.clock[w.NOW])
+    return True
+
+
+@kernel
+def look_at_pools(world: World, queue: Queue, parts: Parts) -> None:
+    """Count what is free, how it lies, and which jobs wait."""
     pools = queue.pools
     for pool in range(len(pools.sample)):
         count_nodes(world, pools, pool)
@@ -24,11 +35,6 @@ def see_pools(world: World, queue: Queue, parts: Parts, target: int, plan: Decis
         pools.ways[cls] = ways(world, queue.scratch, queue.sample[cls]) if room else 0.0
     count_waiting(world, queue)
     queue.head[:] = -1  # another job may be the first one now
-    if 0 < queue.config.visible < world.clock[w.N_PENDING]:
-        key_visible(world, queue, parts)
-    else:
-        key_all(world, queue, parts, world.clock[w.NOW])
-    return True
 
 
 @kernel
@@ -38,7 +44,7 @@ def key_visible(world: World, queue: Queue, parts: Parts) -> None:
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
         queue.key[job] = parts.key(world, queue, job, now) if job <= last else HIDDEN
-    order_heaps(queue)
+    order_heaps(world, queue)
 
 
 @kernel

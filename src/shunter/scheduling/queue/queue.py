@@ -597,13 +597,21 @@ def key_all(world: World, queue: Queue, parts: Parts, time: int) -> None:
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
         queue.key[job] = parts.key(world, queue, job, time)
-    order_heaps(queue)
+    order_heaps(world, queue)
 
 
 @kernel
-def order_heaps(queue: Queue) -> None:
-    """Order all heaps by keys that are new."""
+def order_heaps(world: World, queue: Queue) -> None:
+    """Order all heaps by keys that are new, without the jobs that wait no longer."""
     for cls in range(len(queue.size)):
+        base, kept = queue.first[cls], 0
+        for at in range(queue.size[cls]):
+            job = queue.members[base + at]
+            waits = world.jobs[w.STATE, job] == w.PENDING
+            queue.members[base + kept] = job
+            queue.at[job] = kept if waits else -1
+            kept += int(waits)
+        queue.size[cls] = kept
         for at in range(queue.size[cls] // 2 - 1, -1, -1):
             sink(queue, cls, at)
         for at in range(queue.size[cls] - 1 if len(queue.lowest) > 0 else -1, -1, -1):
@@ -770,7 +778,9 @@ def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
         renew_bound(world, queue, job)
     if len(queue.floor) > 0:
         queue.floor[job] = floor_of(queue.estimate[job], world.jobs[w.LIMIT, job], world.progress[w.WORK, job])
-    queue.key[job] = parts.key(world, queue, job, max(world.clock[w.NOW], queue.state.horizon))
+    queue.key[job] = math.inf
+    if not queue.config.sees_pool or queue.config.backfill == B_CONSERVATIVE:  # else every decision makes it again
+        queue.key[job] = parts.key(world, queue, job, max(world.clock[w.NOW], queue.state.horizon))
     if len(queue.tie) > 0:
         queue.tie[job] = world.jobs[w.WAITING_SINCE, job]
     insert(queue, job)
