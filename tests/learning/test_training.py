@@ -52,6 +52,17 @@ def test_the_same_seed_gives_the_same_weights_on_one_thread_or_two(agent, ground
     assert (other.best != one.best).any()
 
 
+@pytest.mark.xdist_group("torch")
+def test_an_inspector_begins_without_interfering_and_with_some_chance_to_try_it(ground):
+    pytest.importorskip("torch")
+    trainer = Trainer(small(ground, "inspector", base="saf:backfill=easy"))
+    assert trainer.start == 0
+    firsts, seeds = trainer.windows(0, 8)
+    trainer.players.use(trainer.form.arrays())
+    waits, _, _ = trainer.players.play(firsts, seeds, 0, 0.0)
+    assert (waits != trainer.players.base_waits(firsts)).any()
+
+
 @pytest.mark.parametrize("agent", ["search", "rltune"])
 def test_a_training_goes_on_where_it_was(agent, ground, tmp_path):
     if agent != "search":

@@ -20,9 +20,9 @@ from shunter.errors import ModelError, PolicyError
 from shunter.learning.engine import LearnedOrder
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.model import GPU, Trace
+from shunter.policies.scored import features as f
 from shunter.policies.scored import models as m
 from shunter.policies.scored.evaluating import fill_lane, score, score_lanes
-from shunter.policies.scored import features as f
 from shunter.policies.scored.features import FEATURES, NAMES, OF_POOL
 from shunter.policies.scored.lanes import LANES
 from shunter.predictors.trees import Builder, evaluate

@@ -19,6 +19,7 @@ from shunter.reproduce.rltune.design import (
     ESTIMATES,
     FIFO,
     FIGURE_12,
+    INSPECTOR,
     MOVED_ON,
     ON_FIFO,
     PANELS,
@@ -68,6 +69,14 @@ def test_every_table_has_saf_with_the_same_jobs_in_view_and_qssf_where_there_are
     for panel in PANELS:
         assert {SAF, SAME_VIEW} <= set(panel.entrants)
         assert panel in (PUBLISHED_CPU, UNSEEN_CPU) or set(COMMON) <= set(panel.entrants)
+
+
+def test_only_agents_that_are_asked_for_are_trained():
+    part = RLTunePart(agents=("rltune",))
+    assert {training.agent for training in part.all_trainings()} == {"rltune"}
+    assert part.has(SAF, "philly", TRUTH)
+    assert part.has(RLTUNE, "philly", TRUTH)
+    assert not part.has(INSPECTOR, "philly", TRUTH)
 
 
 def test_the_whole_run_is_as_published_and_trains_no_agent_twice():

@@ -86,6 +86,8 @@ shunter reproduce rltune   # all of it, as published: some hours of CPU, into th
 shunter reproduce rltune --quick   # a look: Philly and Lublin, one short training of each agent
 
 shunter reproduce rltune --data philly --table table9 --epochs 20 --episodes 32 --out philly
+
+shunter reproduce rltune --data pai --table table9 --agent rltune --trainings 1 --out pai   # one whole training a side
 """
 QOREDL_EXAMPLES = """Examples:
 
@@ -227,6 +229,14 @@ def rltune(  # noqa: PLR0913, PLR0917  one argument per option
             help="table9, figure12 (Tables 6 to 8 too), figure17, ablation, rlscheduler; repeatable; default: all.",
         ),
     ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent",
+            metavar="A",
+            help="Which are trained: inspector, rlscheduler, rltune, rltune-naive; repeatable; default: all.",
+        ),
+    ] = None,
     windows: Annotated[
         int | None, typer.Option("--windows", metavar="N", help="Windows to judge on; default: 12.")
     ] = None,
@@ -262,6 +272,7 @@ def rltune(  # noqa: PLR0913, PLR0917  one argument per option
     part = design.RLTunePart(
         data=check_data(data or usual.data, design.DATA),
         tables=check_data(table or (), design.TABLES, "table"),
+        agents=check_data(agent or (), design.AGENTS, "agent"),
         windows=windows or usual.windows,
         draws=repeat or usual.draws,
         trainings=trainings or usual.trainings,

@@ -103,15 +103,13 @@ def score_lanes(model: F64) -> int:
         outputs = int(model[weights])
         least = 0.0 if layer < layers - 1 else -math.inf
         begin, weights, into, output = into, weights + 1, into + LANES * width, 0
-        bias = weights + width * outputs
         while output + TOGETHER <= outputs:
-            place = into + LANES * output
-            some_sums(model, weights + output, bias + output, outputs, begin, width, place, least)
+            some_sums(model, weights + output, outputs, begin, width, into + LANES * output, least)
             output += TOGETHER
         while output < outputs:
-            one_sum(model, weights + output, bias + output, outputs, begin, width, into + LANES * output, least)
+            one_sum(model, weights + output, outputs, begin, width, into + LANES * output, least)
             output += 1
-        weights, width = bias + outputs, outputs
+        weights, width = weights + (width + 1) * outputs, outputs
     return into
 
 

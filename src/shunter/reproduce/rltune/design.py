@@ -121,6 +121,7 @@ TABLE_9, FIGURE_12, FIGURE_17, ABLATION, PUBLISHED_CPU, UNSEEN_CPU = PANELS = (
     ),
 )  # fmt: skip
 TABLES = tuple(dict.fromkeys(panel.name for panel in PANELS))
+AGENTS = tuple(dict.fromkeys(one.agent for panel in PANELS for one in panel.entrants if one.agent))
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ class RLTunePart:
     epochs: int = 100
     episodes: int = 100  # windows of an epoch
     seed: int = 0
+    agents: tuple[str, ...] = AGENTS  # those that are trained
 
     @property
     def rows(self) -> int:
@@ -150,7 +152,8 @@ class RLTunePart:
 
     def has(self, entrant: Entrant, data: str, information: str) -> bool:
         """Whether an entrant is judged on these data, with this information."""
-        return entrant.joins(data, information) and (not entrant.origin or entrant.origin in self.data)
+        trained = not entrant.agent or entrant.agent in self.agents
+        return trained and entrant.joins(data, information) and (not entrant.origin or entrant.origin in self.data)
 
     def seeds_of(self, entrant: Entrant) -> range:
         """The seeds of its trainings; one in all for what learns nothing."""

@@ -13,6 +13,7 @@ from shunter.reproduce.rltune import paper
 from shunter.reproduce.rltune.design import (
     BASES,
     CPU_TRACES,
+    FIFO,
     FIGURE_12,
     PANELS,
     SAF,
@@ -117,7 +118,7 @@ def _table_6(study: RLTuneStudy) -> WordTable:
     rows = []
     for data, gains in paper.TABLE_6.items():
         for information, words in WORDS.items():
-            result = study.result(FIGURE_12, data, information)
+            result = _with_bases(study, data, information)
             if result is not None:
                 cells = [changed(result.change(BASES[base], base, "utilization")) for base in gains]
                 rows.append((f"{SITES[data].title}, {words}", *cells))
@@ -127,11 +128,17 @@ def _table_6(study: RLTuneStudy) -> WordTable:
     return WordTable("Table 6: utilisation", heads, tuple(rows))
 
 
+def _with_bases(study: RLTuneStudy, data: str, information: str) -> PanelResult | None:
+    """Fig. 12, if it was run with RLTune on each base."""
+    result = study.result(FIGURE_12, data, information)
+    return result if result is not None and BASES[FIFO] in result.values else None
+
+
 def _table_7(study: RLTuneStudy) -> WordTable:
     """The wait of models that were trained on one base, against each."""
     rows = []
     for information, words in WORDS.items():
-        result = study.result(FIGURE_12, "helios", information)
+        result = _with_bases(study, "helios", information)
         for trained_on in BASES if result is not None else ():
             assert result is not None
             cells = [changed(result.change(BASES[trained_on], base, "wait")) for base in BASES]

@@ -141,7 +141,7 @@ def _verdict(study: RLTuneStudy, entrant: Entrant, base: Entrant) -> str:
         changes = {
             SITES[result.data].title: result.change(entrant, base, "wait")
             for result in study.results
-            if result.panel is TABLE_9 and result.information == information
+            if result.panel is TABLE_9 and result.information == information and entrant in result.values
         }
         less = [name for name, change in changes.items() if shown(change) and change.value < 0]
         more = [name for name, change in changes.items() if shown(change) and change.value > 0]
