@@ -121,6 +121,15 @@ def test_an_order_that_ages_is_that_of_a_key_that_does(saved):
     assert simulate(jobs, "2x8", saved(model)).digest == simulate(jobs, "2x8", "fifo:backfill=easy,bound=0.9").digest
 
 
+@pytest.mark.parametrize(("settings_", "same"), [("", ",bound=0.9"), (",bound=0", "")])
+def test_the_order_of_submission_is_fifo_with_the_same_bound(settings_, same):
+    jobs = "synthetic:jobs=300,gpus=16,load=1.3"
+    found, known = (
+        simulate(jobs, "2x8", text) for text in (f"scored:model=fifo{settings_}", f"fifo:backfill=easy{same}")
+    )
+    assert found.digest == known.digest
+
+
 # ------------------------------------------------------------------------------------------- values
 
 
