@@ -74,8 +74,22 @@ POLICIES = (
     "saf:bound=0.5,backfill=easy,placement=tight", "express",
     "gittins", "gittins:backfill=none,blocking=skip", "srsf:backfill=easy", "srsf:backfill=easy,placement=tight",
     "las", "srtf", "tiresias", "tiresias:order=gittins", "las:blocking=skip,placement=tight",
-    "themis", "gandiva", "lucid", "dally", "marshal", "ces",
+    "themis", "gandiva", "lucid", "dally", "marshal", "ces", "kubeflow",
 )  # fmt: skip
+_DEADLINES, _WIDTHS = (
+    "none of these traces has deadlines",
+    "none of these traces says on how few or many GPUs a job can run",
+)
+NOT_APPLICABLE = {  # why a policy has no row
+    "edf": f"{_DEADLINES}; without them it is `fifo`",
+    "llf": f"{_DEADLINES}; without them it is `fifo`",
+    "elastic": f"{_DEADLINES}, and {_WIDTHS}",
+    "qoredl": f"{_DEADLINES}, and {_WIDTHS}",
+    "optimus": _WIDTHS,
+    "slaq": "none of these traces has losses",
+    "scored": "its model is trained first; [Reproduce](reference/reproduce.md#rltune) judges such models",
+    "inspected": "as `scored`",
+}
 # what a policy with shorter mean waits may cost elsewhere and still be called better
 WORST_P99 = 1.10  # of the baseline's
 WORST_UTILIZATION = -0.02
@@ -197,6 +211,14 @@ def tables(found: Mapping[str, Mapping[str, Score]], sites: Sequence[str]) -> It
                 )
 
 
+def not_applicable() -> Iterator[str]:
+    """Policies without a row, and why, as Markdown."""
+    yield "| policy | why it has no row |"
+    yield "|---|---|"
+    for policy, why in NOT_APPLICABLE.items():
+        yield f"| `{policy}` | {why} |"
+
+
 def _cell(score: Score) -> str:
     value, low, high = score.wait
     return f"{value:.2f}" if math.isnan(low) else f"{value:.2f} ({low:.2f} to {high:.2f})"
@@ -240,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     windows = made.runs.select("trace", "window").n_unique()
     head = f"{windows} windows, {asked.draws} {'run' if asked.draws == 1 else 'runs'} of each, {shunter.__version__}."
     sites = sorted(set(made.runs["trace"].to_list()), key=_place_of)
-    lines = [head, "", *tables(scores(made.runs), sites)]
+    lines = [head, "", *tables(scores(made.runs), sites), "", *not_applicable()]
     sys.stdout.write("\n".join(lines) + "\n")
     if asked.write:
         PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")

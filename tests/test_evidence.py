@@ -7,6 +7,7 @@ import pytest
 from benchmarks import evidence
 from benchmarks.evidence import BASELINE, BEGIN, END, SITES, scores, tables, written
 
+from shunter import registry
 from shunter.sweeps.work import ARRIVALS, JOBS
 
 
@@ -82,6 +83,14 @@ def test_only_what_is_between_the_markers_changes():
     assert written(page, ["a", "b"]) == f"# Evidence\n{BEGIN}\na\nb\n{END}\nend\n"
     with pytest.raises(SystemExit, match="must have the lines"):
         written("nothing", [])
+
+
+def test_every_policy_has_a_row_or_a_reason():
+    rows = {text.partition(":")[0] for text in evidence.POLICIES}
+    assert rows | set(evidence.NOT_APPLICABLE) == set(registry.names())
+    assert not rows & set(evidence.NOT_APPLICABLE)
+    page = evidence.PAGE.read_text(encoding="utf-8")
+    assert "\n".join(evidence.not_applicable()) in page
 
 
 def test_windows_for_judging_come_after_those_for_choosing():
