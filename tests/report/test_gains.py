@@ -46,3 +46,12 @@ def test_an_interval_covers_no_gain_where_days_differ_by_chance(task):
     gains = [part["models"]["gbm"]["gain"]["user2"] for part in by_month(task, [rule, model])]
     assert all(low < 0 < high for _, low, high in gains)
     assert all(high - low > 0.2 for _, low, high in gains)  # of 12 jobs a day as if alone it would be a third of this
+
+
+def test_a_share_of_jobs_whose_days_err_alike_may_be_off_by_more(task):
+    draw = np.random.default_rng(0)
+    each = draw.standard_normal(1068)
+    days = np.repeat(draw.standard_normal(89), 12)
+    alike, apart = (by_month(task, [outcome(task, "gbm", error)])[-1]["models"]["gbm"] for error in (days, each))
+    assert 0.08 < alike["held_within"]["p50"] < 0.13  # 1.96 * 0.5 / sqrt(89 days)
+    assert 0.02 < apart["held_within"]["p50"] < 0.04  # ... of 1,068 jobs

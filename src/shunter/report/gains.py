@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from shunter.model import EARLIEST_DATE_MS
+from shunter.predictors.calibrating import NAMES
 from shunter.predictors.evaluating import EvaluationTask, ModelEstimates, held
 from shunter.report.bootstrap import estimate, means_of_repeats
 from shunter.world import F64, I64
@@ -34,6 +35,7 @@ def by_month(given: EvaluationTask, outcomes: Sequence[ModelEstimates]) -> list[
                 "mean_abs_log_error": float(errors[outcome.name][jobs].mean()),
                 "gain": {rule: gain_by_day(errors[rule][jobs], errors[outcome.name][jobs], day) for rule in rules},
                 "held": held(outcome.quantiles[:, jobs], given.actual[jobs]),
+                "held_within": held_within(outcome.quantiles[:, jobs], given.actual[jobs], day),
             }
             for outcome in outcomes
             if outcome.quantiles is not None and outcome.name not in rules
@@ -56,6 +58,18 @@ def gain_by_day(rule: F64, model: F64, day: I64) -> list[float | None]:
     sums = [means_of_repeats(np.bincount(of_day, error).astype(np.float64)) for error in (rule, model)]
     gain = estimate(1 - sums[1] / np.maximum(sums[0], 1e-12), int(of_day.max()) + 1)
     return [None if np.isnan(value) else value for value in gain]
+
+
+def held_within(quantiles: F64, actual: F64, day: I64) -> dict[str, float | None]:
+    """By how much the share of jobs below each quantile may be off by chance: half its 95 % interval over days."""
+    of_day = np.unique(day, return_inverse=True)[1]
+    jobs = means_of_repeats(np.bincount(of_day).astype(np.float64))
+    found = {}
+    for name, quantile in zip(NAMES, quantiles, strict=True):
+        below = means_of_repeats(np.bincount(of_day, actual <= quantile).astype(np.float64))
+        _, low, high = estimate(below / jobs, int(of_day.max()) + 1)
+        found[name] = None if np.isnan(low) else (high - low) / 2
+    return found
 
 
 def gain_text(gain: Sequence[float | None]) -> str:

@@ -25,7 +25,10 @@ _LEGEND = (
     "|log error|: mean, 0.69 is a factor of 2; rank: Spearman's, of all jobs, and of those that wait\n"
     " together; below P10 ...: % of the jobs, 10 / 50 / 75 / 90 is right; bias: of the sum of run times"
 )
-_GAINS = "gain: how much less it errs, 95 % interval over days; below: P10 / ... / P90; inside: P10 to P90"
+_GAINS = (
+    "gain: how much less it errs, 95 % interval over days; below: P10 / ... / P90; give or take: half the 95 % interval"
+    " of these over days, in points; inside: P10 to P90"
+)
 
 
 def eval_view(found: dict[str, Any]) -> RenderableType:
@@ -66,13 +69,26 @@ def _held(shares: dict[str, float]) -> str:
     return "/".join(f"{100 * shares[name]:.0f}" for name in QUANTILE_NAMES)
 
 
+def _within(points: dict[str, float | None]) -> str:
+    return "/".join("–" if part is None else f"{100 * part:.0f}" for part in points.values())
+
+
 def _months_view(months: Sequence[dict[str, Any]]) -> list[RenderableType]:
     """What each model gains on the rules it is held against, and what its quantiles held."""
     learned = [name for name, model in months[0]["models"].items() if "gain" in model] if months else []
     if not learned:
         return []
     against = list(months[0]["models"][learned[0]]["gain"])
-    made = table("month", "jobs", "model", "|log\nerror|", *(f"gain on {rule}" for rule in against), "below", "inside")
+    made = table(
+        "month",
+        "jobs",
+        "model",
+        "|log\nerror|",
+        *(f"gain on {rule}" for rule in against),
+        "below",
+        "give or\ntake",
+        "inside",
+    )
     made.columns[0].no_wrap = True
     for month in months:
         for at, name in enumerate(learned):
@@ -83,6 +99,7 @@ def _months_view(months: Sequence[dict[str, Any]]) -> list[RenderableType]:
                 f"{model['mean_abs_log_error']:.3f}",
                 *(gain_text(model["gain"][rule]) for rule in against),
                 _held(model["held"]),
+                _within(model["held_within"]),
                 f"{100 * model['held']['p10_p90']:.0f} %",
             )
     return [Text(""), made, Text(f" {_GAINS}", style="dim")]
