@@ -21,6 +21,7 @@ from shunter.model import Trace
 GROUPS: dict[str, Callable[[Trace, Size], Iterator[Row]]] = {
     "speeds": measures.speeds,
     "turns": measures.turns,
+    "resizing": measures.resizing,
     "decisions": measures.decisions,
     "plain-python": measures.plain_python,
     "threads": measures.threads,

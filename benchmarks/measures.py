@@ -38,6 +38,7 @@ DECIDING = ["fifo", "fifo:blocking=skip", "wfp3", "fifo:backfill=easy", "las"]
 STOPPING = ["las", "tiresias", "tiresias:order=gittins", "tiresias:limits=none"]
 PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", *STOPPING, "dally", "gandiva",
               "marshal", "themis", "themis:auction=greedy"]  # fmt: skip
+RESIZING = ["elastic", "optimus", "slaq", "qoredl"]
 TURNS = [*STOPPING, "gandiva:slicing=true", "gandiva:slicing=true,packing=true"]  # many stops while others wait
 GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
 CARRIED_LOAD = 0.6  # strict queues are short at this one
@@ -154,6 +155,25 @@ def speeds(trace: Trace, size: Size) -> Iterator[Row]:
             warm(trace, policy)
             took = best_of(size.repeats, lambda policy=policy: simulated(trace, policy))  # type: ignore[misc]
             yield Row(f"{what}: {policy}", "jobs per second of CPU", len(trace) / took.cpu, "jobs/s", aim)
+
+
+def resizing(trace: Trace, size: Size) -> Iterator[Row]:
+    """Policies that change the width of jobs, half of which have a range, a third a deadline."""
+    jobs = workload.elastic(trace)
+    for policy in RESIZING:
+        simulators: list[Simulator] = []
+
+        def run(jobs: Trace, policy: str = policy, kept: list[Simulator] = simulators) -> None:
+            kept[:] = [Simulator(jobs, workload.costly())]
+            kept[0].run(registry.policy(policy))
+
+        run(jobs.select(np.arange(min(200, len(jobs)))))
+        took = best_of(size.repeats, lambda run=run: run(jobs))  # type: ignore[misc]
+        kinds = simulators[0].events[:, 1]
+        changes = f"{(kinds == w.MOVE).sum():,} changes of width, {(kinds == w.PREEMPT).sum():,} stops"
+        yield Row(
+            f"resizes: {policy}", "jobs per second of CPU", len(jobs) / took.cpu, "jobs/s", 20_000, remark=changes
+        )
 
 
 def turns(trace: Trace, size: Size) -> Iterator[Row]:

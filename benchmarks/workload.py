@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
 import numpy as np
 
-from shunter.cluster import Cluster, NodeGroup
+from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.model import GPU, Trace
 from shunter.traces.synthetic import synthetic
 from shunter.world import I64
@@ -47,6 +48,30 @@ def philly(path: Path) -> Trace:
         duration=np.rint(table["duration"].to_numpy() * 1000).astype(np.int64),
         gpus=table["num_gpus"].to_numpy() * GPU,
     )
+
+
+def elastic(trace: Trace) -> Trace:
+    """The same jobs with declared run times, half of them with a range of GPUs, a third with a deadline.
+
+    Users declare up to twice the run time; a deadline is 1.2 to 4 times that; a range is a quarter to four times the
+    GPUs asked for.
+    """
+    draws, count, asked = np.random.default_rng(0), len(trace), np.maximum(trace.gpus // GPU, 1)
+    declared = np.rint(trace.duration * draws.uniform(1.0, 2.0, count))
+    due = np.where(draws.random(count) < 1 / 3, np.rint(declared * draws.uniform(1.2, 4.0, count)) + 60_000, 0)
+    ranged = draws.random(count) < 0.5
+    return dataclasses.replace(
+        trace,
+        declared=declared.astype(np.int64),
+        deadline=due.astype(np.int64),
+        min_gpus=np.where(ranged, np.maximum(asked // 4, 1), 0),
+        max_gpus=np.where(ranged, np.minimum(4 * asked, np.maximum(64, asked)), 0),
+    )
+
+
+def costly(nodes: int = NODES) -> Cluster:
+    """Equal nodes of 8 GPUs, on which a change of width takes 25 s."""
+    return dataclasses.replace(cluster(nodes), overheads=Overheads(restart=((1, 25.0),)))
 
 
 def write_helios_log(path: Path, rows: int) -> None:

@@ -38,6 +38,7 @@ def test_it_says_what_it_was_measured_on(told):
         "varies",
         "preemptive",
         "turns",
+        "resizes",
         "--decisions",
         "plain Python",
         "growth",

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-
+from shunter.arrays import Arrays
 from shunter.model import View
 from shunter.params import param
-from shunter.scheduling.resizing.active import ActiveJobs
-from shunter.scheduling.resizing.placing import total_gpus
-from shunter.scheduling.resizing.policy import Resizing, ResizingMemory, Widths
-from shunter.scheduling.resizing.sharing_out import share_out
-from shunter.world import F64
+from shunter.scheduling.resizing.policy import Resizing
+from shunter.scheduling.resizing.sharing_out import GainConfig, decide, nobody_present
 
 
 @dataclass(frozen=True)
@@ -21,12 +18,11 @@ class OptimusPolicy(Resizing):
 
     interval: float = param(600.0, "seconds between two rounds", low=1, high=86_400)
 
-    def widths(self, view: View, active: ActiveJobs, memory: ResizingMemory) -> Widths:
-        """Every job its fewest GPUs, as they came; the others by the time that they save."""
-        node_gpus = int(view.nodes.total.max())
+    @property
+    def kernel(self) -> Any:
+        """GPUs one by one."""
+        return decide
 
-        def gains(at: int, width: int) -> float:
-            speeds: F64 = active.best(at, node_gpus)
-            return float(active.left[at] * (1 / speeds[width] - 1 / speeds[width + 1]))
-
-        return Widths(share_out(active, total_gpus(view), gains), list(np.arange(len(active))))
+    def own(self, view: View, before: Arrays | None) -> Arrays:
+        """By the time that they save."""
+        return nobody_present(view.world.jobs.shape[1], GainConfig(by_loss=False, step=self.interval * 1000))

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-
-from shunter import world as w
+from shunter.arrays import Arrays
 from shunter.model import View
 from shunter.params import param
-from shunter.policies.elastic.shares import NOT_ADMITTED, admit_all
-from shunter.scheduling.resizing.active import ActiveJobs
-from shunter.scheduling.resizing.policy import Resizing, ResizingMemory, Widths
-from shunter.world import F64, I64
+from shunter.policies.elastic.memory import ElasticConfig, nothing_known
+from shunter.policies.elastic.serving import decide
+from shunter.scheduling.resizing.policy import Resizing
 
-SLOTS = 40
-
-
-@dataclass
-class Pool:
-    """The jobs that may use the same nodes, and what is left for them while widths are found."""
-
-    jobs: list[int]  # of the active
-    spare: int
-    wanted: I64  # (active,)
-
-
-@dataclass
-class Turn:
-    """When the job that has waited longest can start; others start before only if they leave it room."""
-
-    ahead: float = np.inf  # ms from now
-    beside: int = 10**9  # GPUs that are left then
+HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -49,177 +30,18 @@ class Elastic(Resizing):
         1800.0, "seconds for which a job is not widened beyond its need after a change", low=0, high=1e7
     )
     patience: float = param(
-        4.0,
-        "hours of waiting after which a job without a deadline comes before what others have beyond their fewest GPUs",
+        24.0,
+        "hours after which the job that has waited longest without a deadline comes before what others have beyond "
+        "their fewest GPUs, if it has also waited for four times as long as the cluster needs for all that waits",
         low=0,
         high=10_000,
     )
 
-    def widths(self, view: View, active: ActiveJobs, memory: ResizingMemory) -> Widths:
+    @property
+    def kernel(self) -> Any:
         """Needs first, then who runs, who waits, and who gains."""
-        wanted, order = np.zeros(len(active), np.int64), []
-        for pool in self._pools(view, active, wanted):
-            share = self._shares(view, active, pool)
-            order += self._serve(view, active, pool, share)
-        return Widths(wanted, order)
+        return decide
 
-    # -- who is planned together
-
-    @staticmethod
-    def _pools(view: View, active: ActiveJobs, wanted: I64) -> list[Pool]:
-        vcs, up = view.jobs.vc[active.rows], view.nodes.state == w.UP
-        pools = []
-        for vc in np.unique(vcs).tolist():
-            mine = up if vc < 0 else up & ((view.nodes.vc == vc) | (view.nodes.vc == w.OPEN))
-            jobs = np.flatnonzero(vcs == vc).tolist()
-            pools.append(Pool(jobs, int(view.nodes.total[mine].sum()), wanted))
-        return pools
-
-    # -- what deadlines need
-
-    def _shares(self, view: View, active: ActiveJobs, pool: Pool) -> I64:
-        """GPUs that each job needs now for its deadline; NOT_ADMITTED where none suffice, or it has no deadline."""
-        share = np.full(len(active), NOT_ADMITTED, np.int64)
-        dated = [at for at in pool.jobs if active.due[at] < w.NEVER and active.due[at] > active.now]
-        if not dated:
-            return share
-        ahead = (active.due - active.now).astype(np.float64)
-        edges = _slots(self.interval * 1000, float(ahead[dated].max()))
-        free = np.full(len(edges), pool.spare, np.int64)
-        for at in pool.jobs:
-            if active.stays[at] and active.due[at] == w.NEVER:
-                free[: np.searchsorted(edges, active.left[at]) + 1] -= active.width[at]
-        node_gpus = int(view.nodes.total.max())
-        speed = np.stack([active.best(at, node_gpus) for at in range(len(active))])
-        order = np.array(sorted(dated, key=lambda at: (active.due[at], at)), np.int64)
-        about = (active.least, active.most, active.width, active.cost.astype(np.float64))
-        admit_all(order, edges, free, ahead, active.left, *about, speed, share)
-        return share
-
-    # -- who gets what now
-
-    def _serve(self, view: View, active: ActiveJobs, pool: Pool, share: I64) -> list[int]:
-        """Fill in the widths wanted; returns the jobs, first to be placed first."""
-        stay = [at for at in pool.jobs if active.stays[at]]
-        for at in stay:
-            _give(pool, at, int(active.width[at]))
-        urgent = sorted((at for at in pool.jobs if share[at] > 0 and at not in stay), key=lambda at: active.due[at])
-        for at in urgent:
-            _give(pool, at, min(int(share[at]), pool.spare) if pool.spare >= active.least[at] else 0)
-        waiting = self._line(view, active, pool, share)
-        running = sorted(
-            (at for at in pool.jobs if active.runs[at]), key=lambda at: (share[at] < 0, active.due[at], at)
-        )
-        for at in running:
-            _keep(active, pool, at, int(active.least[at]))
-        overdue = [at for at in waiting if self._is_overdue(view, active, at)]
-        turn = _start_oldest(active, pool, overdue)
-        for at in overdue:
-            _start(active, pool, at, turn)
-        for at in running:
-            _keep(active, pool, at, int(active.width[at]))
-        for at in waiting:
-            _start(active, pool, at, turn)
-        pool.spare = min(pool.spare, turn.beside)
-        self._widen(view, active, pool)
-        return list(dict.fromkeys([*urgent, *waiting, *(at for at in pool.jobs if active.runs[at])]))
-
-    @staticmethod
-    def _line(view: View, active: ActiveJobs, pool: Pool, share: I64) -> list[int]:
-        """Jobs that wait: those that can still meet a deadline by deadline, then those with the least work."""
-        waiting = [at for at in pool.jobs if not active.runs[at] and pool.wanted[at] == 0]
-        area = active.left * active.asked
-        return sorted(waiting, key=lambda at: (share[at] < 0, active.due[at] if share[at] >= 0 else area[at], at))
-
-    def _is_overdue(self, view: View, active: ActiveJobs, at: int) -> bool:
-        waited = active.now - int(view.jobs.submit[active.rows[at]])
-        return bool(active.due[at] == w.NEVER and waited > self.patience * 3_600_000)
-
-    def _widen(self, view: View, active: ActiveJobs, pool: Pool) -> None:
-        """Spare GPUs one by one to the job that gains most speed, in units of one GPU; only as far as it pays."""
-        node_gpus = int(view.nodes.total.max())
-        begun = {at: int(pool.wanted[at]) for at in pool.jobs if pool.wanted[at] > 0 and not active.stays[at]}
-        speeds = {at: active.best(at, node_gpus) * active.unit[at] for at in begun}
-        open_to = {at for at in begun if active.most[at] > begun[at] and self._rested(view, active, at)}
-        spare = pool.spare
-        while spare > 0 and open_to:
-            gains = {at: speeds[at][pool.wanted[at] + 1] - speeds[at][pool.wanted[at]] for at in open_to}
-            best = max(open_to, key=lambda at: (gains[at], -at))
-            if gains[best] <= 0:
-                break
-            pool.wanted[best] += 1
-            spare -= 1
-            if pool.wanted[best] >= active.most[best]:
-                open_to.discard(best)
-        for at, before in begun.items():
-            if not self._worth(active, at, before, int(pool.wanted[at]), speeds[at]):
-                pool.wanted[at] = before
-        pool.spare = spare
-
-    def _rested(self, view: View, active: ActiveJobs, at: int) -> bool:
-        """Whether a job has run long enough since it was last changed; one that starts has."""
-        begun = int(view.world.jobs[w.BEGUN, active.rows[at]])
-        return not active.runs[at] or active.now - begun >= self.rest * 1000
-
-    def _worth(self, active: ActiveJobs, at: int, before: int, after: int, speeds: F64) -> bool:
-        """Whether a job that runs saves enough time when it is widened; one that starts, or changes anyhow, always."""
-        if after == before or active.width[at] != before:
-            return True
-        units = active.left[at] * active.unit[at]
-        saved = units / speeds[before] - units / speeds[after]
-        return bool(saved > self.pays * max(active.cost[at], 1))
-
-
-def _slots(first: float, last: float) -> F64:
-    """Ends of slots from one interval on, growing by a factor, to the last deadline."""
-    return np.geomspace(min(first, last), last, SLOTS) if last > first else np.array([last])
-
-
-def _give(pool: Pool, at: int, gpus: int) -> None:
-    pool.wanted[at] = gpus
-    pool.spare -= gpus
-
-
-def _keep(active: ActiveJobs, pool: Pool, at: int, most: int) -> None:
-    """A job that runs keeps up to so many of its GPUs, as far as they are left; none if too few are."""
-    more = min(most, int(active.width[at])) - int(pool.wanted[at])
-    if more <= 0 or active.stays[at]:
-        return
-    gpus = int(pool.wanted[at]) + min(more, pool.spare)
-    if gpus >= active.least[at]:
-        pool.spare -= gpus - int(pool.wanted[at])
-        pool.wanted[at] = gpus
-
-
-def _start_oldest(active: ActiveJobs, pool: Pool, overdue: list[int]) -> Turn:
-    """Start the oldest of these jobs, or say when its turn is."""
-    if not overdue:
-        return Turn()
-    oldest, turn = min(overdue), Turn()
-    _start(active, pool, oldest, turn)
-    return turn if pool.wanted[oldest] > 0 else _turn_of(active, pool, oldest)
-
-
-def _turn_of(active: ActiveJobs, pool: Pool, waits: int) -> Turn:
-    """When there is room for a job if those that have GPUs end as expected."""
-    free, need = pool.spare, int(active.least[waits])
-    holders = [at for at in pool.jobs if pool.wanted[at] > 0]
-    ends = {at: active.time_left(at, int(pool.wanted[at])) for at in holders}
-    for at in sorted(holders, key=lambda at: (ends[at], at)):
-        free += int(pool.wanted[at])
-        if free >= need:
-            return Turn(ends[at], free - need)
-    return Turn()
-
-
-def _start(active: ActiveJobs, pool: Pool, at: int, turn: Turn) -> None:
-    """A job that waits starts on what it asks for, or on fewer if no more are left."""
-    gpus = min(int(active.asked[at]), pool.spare)
-    if pool.wanted[at] > 0 or gpus < active.least[at]:
-        return
-    if active.time_left(at, gpus) > turn.ahead:
-        gpus = min(gpus, turn.beside)
-        if gpus < active.least[at]:
-            return
-        turn.beside -= gpus
-    _give(pool, at, gpus)
+    def own(self, view: View, before: Arrays | None) -> Arrays:
+        """The jobs by pool."""
+        return nothing_known(view.world, ElasticConfig(self.pays, self.rest * 1000, self.patience * HOUR_MS))

@@ -1,4 +1,4 @@
-"""Qore-DL's adjuster: which jobs get one instance more or fewer, by case, and the two ways to search for it.
+"""Qore-DL's adjuster: which jobs get more or fewer instances, by case.
 
 The four cases: (1) jobs are late and the cluster is not full: late jobs grow; (2) they are late and it is: late jobs
 grow, and jobs with time to spare shrink; (3) none is late and it is nearly empty: jobs grow; (4) none is late and it
@@ -8,139 +8,141 @@ is changed: CPU and memory per instance stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.policies.qoredl.memory import qoredl_of
+from shunter.policies.qoredl.searching import best_option
+from shunter.scheduling.resizing.known_jobs import cost_of, due_at, runs, work_left
+from shunter.scheduling.resizing.memory import ResizingState
+from shunter.world import World
 
-import numpy as np
-
-from shunter.scheduling.resizing.active import ActiveJobs
-from shunter.world import F64, I64
-
-THETA = (0.35, 0.55, 0.70)
-AT_ONCE = 2  # jobs adjusted in a round
-POPULATION, GENERATIONS, CROSSOVER, MUTATION = 8, 4, 0.8, 0.003  # of the genetic search, as in the authors' code
-BITS = 4  # of a change of width
-
-
-@dataclass(frozen=True, eq=False)
-class Cases:
-    """What the adjuster knows: jobs that run, how late each will be, and how full the cluster is."""
-
-    active: ActiveJobs
-    speeds: F64  # (jobs, GPUs + 1)
-    late: F64  # ms; below 0: time to spare
-    usage: float  # U
-    free: int  # instances
-
-    def time_left(self, at: int, width: int) -> float:
-        """How long a job still takes at a width, ms."""
-        return float(self.active.left[at] / max(self.speeds[at, width], 1e-9))
-
-    def saved(self, at: int, width: int) -> float:
-        """Time that a job saves by a change of width, ms; below 0: it loses."""
-        return self.time_left(at, int(self.active.width[at])) - self.time_left(at, width)
-
-    def gained(self, at: int, width: int) -> float:
-        """How good it is for a job to be so wide: time saved, less the cost of the change, ms."""
-        return self.saved(at, width) - float(self.active.cost[at])
-
-    def ease(self, at: int, width: int) -> float:
-        """How little a job minds to be so narrow."""
-        return 1 / max(self.sensitivity(at, width), 1e-9)
-
-    def sensitivity(self, at: int, width: int) -> float:
-        """Time saved, or lost, per instance that is added or given up."""
-        more = abs(width - int(self.active.width[at]))
-        return abs(self.saved(at, width)) / more if more else 0.0
+LOW, MIDDLE, HIGH = 0.35, 0.55, 0.70  # theta
+AT_ONCE = 2  # jobs adjusted in a round, of each kind
+LATE, EARLY, ALL = range(3)
+NONE = -1e300
 
 
-Search = Callable[[Sequence[int], Callable[[int], float]], int]
+@kernel
+def time_at(world: World, state: ResizingState, job: int, width: int) -> float:
+    """How long a job still takes at a width, ms."""
+    return float(work_left(world, state, job) / max(state.speeds.best[state.kind[job], width], 1e-9))
 
 
-def adjusted(cases: Cases, search: Search) -> dict[int, int]:
-    """The jobs whose width changes, and their new widths."""
-    active = cases.active
-    may = [at for at in range(len(active)) if active.runs[at] and not active.stays[at]]
-    late = [at for at in may if cases.late[at] > 0]
-    early = [at for at in may if cases.late[at] < 0]
-    low, middle, high = THETA
-    found: dict[int, int] = {}
-    if late and cases.usage <= middle:
-        found |= _grown(cases, late, cases.free, search)
-    elif late:
-        found |= _shrunk(cases, early, search)
-        found |= _grown(cases, late, cases.free + _given_up(active, found), search)
-    elif cases.usage <= low:
-        found |= _grown(cases, may, cases.free, search)
-    elif cases.usage > high:
-        found |= _shrunk(cases, may, search)
-    return found
+@kernel
+def lateness(world: World, state: ResizingState, job: int) -> float:
+    """By how much a running job will miss its deadline, ms; below 0: time to spare, or it has none."""
+    due = due_at(world, job)
+    if due == w.NEVER:
+        return -1.0
+    return float(time_at(world, state, job, world.jobs[w.WORKERS, job]) - (due - world.clock[w.NOW]))
 
 
-def _given_up(active: ActiveJobs, found: dict[int, int]) -> int:
-    return sum(int(active.width[at]) - width for at, width in found.items())
+@kernel
+def saved(world: World, state: ResizingState, job: int, width: int) -> float:
+    """Time that a job saves by a change of width, ms; below 0: it loses."""
+    return time_at(world, state, job, world.jobs[w.WORKERS, job]) - time_at(world, state, job, width)
 
 
-def _grown(cases: Cases, jobs: Sequence[int], free: int, search: Search) -> dict[int, int]:
+@kernel
+def sensitivity(world: World, state: ResizingState, job: int, width: int) -> float:
+    """Time saved, or lost, per instance that is added or given up."""
+    return float(abs(saved(world, state, job, width)) / abs(width - world.jobs[w.WORKERS, job]))
+
+
+@kernel
+def may_adjust(world: World, state: ResizingState, job: int, which: int) -> bool:
+    """Whether a job runs, can be stopped, is as late or early as asked for, and has not been adjusted yet."""
+    if not runs(world, job) or world.jobs[w.CHECKPOINTABLE, job] == 0:
+        return False
+    if state.wanted[job] != world.jobs[w.WORKERS, job]:
+        return False
+    if which == ALL:
+        return True
+    late = lateness(world, state, job)
+    return late > 0 if which == LATE else late < 0
+
+
+@kernel
+def next_to_grow(world: World, state: ResizingState, which: int, after: float, last: int) -> tuple[int, float]:
+    """The job that gains most per instance of those that come after another in this order; -1: there is none."""
+    best, most = -1, NONE
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        if not may_adjust(world, state, job, which) or world.jobs[w.WORKERS, job] >= state.most[job]:
+            continue
+        gain = sensitivity(world, state, job, world.jobs[w.WORKERS, job] + 1)
+        if last >= 0 and (gain > after or (gain == after and job <= last)):
+            continue
+        if best < 0 or gain > most or (gain == most and job < best):
+            best, most = job, gain
+    return best, most
+
+
+@kernel
+def grow(world: World, state: ResizingState, which: int) -> None:
     """The jobs that gain most per instance, each as wide as is best for it."""
-    active, found = cases.active, {}
-    ranked = [at for at in jobs if active.width[at] < active.most[at]]
-    ranked.sort(key=lambda at: (-cases.sensitivity(at, int(active.width[at]) + 1), at))
-    for at in ranked[:AT_ONCE]:
-        widest = min(int(active.most[at]), int(active.width[at]) + free)
-        options = list(range(int(active.width[at]) + 1, widest + 1))
-        if options:
-            found[at] = search(options, partial(cases.gained, at))
-            free -= found[at] - int(active.width[at])
-    return found
+    own, job, gain = qoredl_of(state.own), -1, NONE
+    for _ in range(AT_ONCE):
+        job, gain = next_to_grow(world, state, which, gain, job)
+        if job < 0:
+            return
+        width = world.jobs[w.WORKERS, job]
+        count = max(min(state.most[job], width + own.free) - width, 0)
+        for at in range(count):
+            own.option[at] = width + 1 + at
+            own.worth[at] = saved(world, state, job, width + 1 + at) - float(cost_of(world, job))
+        if count > 0:
+            state.wanted[job] = best_option(world, own, count)
+            own.free -= state.wanted[job] - width
 
 
-def _shrunk(cases: Cases, jobs: Sequence[int], search: Search) -> dict[int, int]:
+@kernel
+def next_to_shrink(world: World, state: ResizingState, which: int, after: float, last: int) -> tuple[int, float]:
+    """The job that loses least per instance of those that come after another in this order; -1: there is none."""
+    best, least = -1, NONE
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        if not may_adjust(world, state, job, which) or world.jobs[w.WORKERS, job] <= state.least[job]:
+            continue
+        loss = sensitivity(world, state, job, world.jobs[w.WORKERS, job] - 1)
+        if last >= 0 and (loss < after or (loss == after and job <= last)):
+            continue
+        if best < 0 or loss < least or (loss == least and job < best):
+            best, least = job, loss
+    return best, least
+
+
+@kernel
+def shrink(world: World, state: ResizingState, which: int) -> None:
     """The jobs that lose least per instance; none is shrunk beyond its deadline."""
-    active, found = cases.active, {}
-    ranked = [at for at in jobs if active.width[at] > active.least[at]]
-    ranked.sort(key=lambda at: (cases.sensitivity(at, int(active.width[at]) - 1), at))
-    for at in ranked[:AT_ONCE]:
-        fine = [
-            width
-            for width in range(int(active.least[at]), int(active.width[at]))
-            if cases.late[at] - cases.saved(at, width) + active.cost[at] < 0
-        ]
-        if fine:
-            found[at] = search(fine, partial(cases.ease, at))
-    return found
+    own, job, loss = qoredl_of(state.own), -1, NONE
+    for _ in range(AT_ONCE):
+        job, loss = next_to_shrink(world, state, which, loss, job)
+        if job < 0:
+            return
+        width, count, late = world.jobs[w.WORKERS, job], 0, lateness(world, state, job)
+        for option in range(state.least[job], width):
+            if late - saved(world, state, job, option) + cost_of(world, job) < 0:
+                own.option[count] = option
+                own.worth[count] = 1.0 / max(sensitivity(world, state, job, option), 1e-9)
+                count += 1
+        if count > 0:
+            state.wanted[job] = best_option(world, own, count)
+            own.free += width - state.wanted[job]
 
 
-def exhaustive(options: Sequence[int], fitness: Callable[[int], float]) -> int:
-    """The best of all options; of equal ones the first."""
-    return max(options, key=lambda option: (fitness(option), -option))
-
-
-def genetic(draws: np.random.Generator) -> Search:
-    """The authors' search: codes of bits, roulette, one-point crossover, mutation of one bit."""
-
-    def search(options: Sequence[int], fitness: Callable[[int], float]) -> int:
-        worth = np.array([fitness(option) for option in options])
-        codes = draws.integers(0, 2**BITS, POPULATION)
-        best = -1
-        for _ in range(GENERATIONS):
-            places = codes % len(options)
-            leader = int(places[np.argmax(worth[places])])
-            best = leader if best < 0 or worth[leader] > worth[best] else best
-            codes = _bred(codes, worth[places], draws)
-        return int(options[best])
-
-    return search
-
-
-def _bred(codes: I64, worth: F64, draws: np.random.Generator) -> I64:
-    """The next generation."""
-    chance = worth - worth.min() + 1e-4
-    parents = draws.choice(codes, (POPULATION, 2), p=chance / chance.sum())
-    point = draws.integers(1, BITS, POPULATION)
-    mask = (1 << point) - 1
-    crossed = np.where(draws.random(POPULATION) < CROSSOVER, (parents[:, 0] & ~mask) | (parents[:, 1] & mask),
-                       parents[:, 0])  # fmt: skip
-    flips = np.where(draws.random(POPULATION) < MUTATION, 1 << draws.integers(0, BITS, POPULATION), 0)
-    return np.asarray(crossed ^ flips, np.int64)
+@kernel
+def adjust(world: World, state: ResizingState) -> None:
+    """Change the widths of a few running jobs, by case."""
+    own, late = qoredl_of(state.own), False
+    own.draws = 0
+    for at in range(world.clock[w.N_RUNNING]):
+        late = late or may_adjust(world, state, world.lists[w.L_RUNNING, at], LATE)
+    if late:
+        if own.usage > MIDDLE:
+            shrink(world, state, EARLY)
+        grow(world, state, LATE)
+    elif own.usage <= LOW:
+        grow(world, state, ALL)
+    elif own.usage > HIGH:
+        shrink(world, state, ALL)

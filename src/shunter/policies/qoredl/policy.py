@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from shunter import world as w
+from shunter.arrays import Arrays
 from shunter.model import View
 from shunter.params import param
-from shunter.policies.qoredl.adjusting import THETA, Cases, adjusted, exhaustive, genetic
-from shunter.scheduling.resizing.active import ActiveJobs
-from shunter.scheduling.resizing.placing import LIGHTEST
-from shunter.scheduling.resizing.policy import Resizing, ResizingMemory, Widths
-from shunter.world import F64
+from shunter.policies.qoredl.decide import decide
+from shunter.policies.qoredl.memory import QoredlConfig, QoredlState, nothing_adjusted
+from shunter.scheduling.resizing.policy import Resizing
 
 TICK_S = 26.2  # of the scheduler's loop, by the authors' code
 ADJUST_TICKS = 11  # between two adjustments, by the same
-CAPS = ((0.4, 5), (0.7, 4), (1.01, 2))  # most workers of a new job by load
-ON_LIGHTEST = 0.95  # of the tasks go to the lightest third of the hosts
 
 
 @dataclass(frozen=True)
@@ -33,71 +29,19 @@ class Qoredl(Resizing):
     adjust: bool = param(True, "whether running jobs are adjusted")
     search: str = param("exhaustive", "how the adjuster finds a width", choices=("exhaustive", "genetic"))
 
-    style = LIGHTEST
+    lightest = True
 
-    def widths(self, view: View, active: ActiveJobs, memory: ResizingMemory) -> Widths:
-        """What runs stays, or is adjusted when that is due; what waits is configured and queued."""
-        usage, free = _usage(view), int(view.nodes.free.sum())
-        speeds = np.stack([active.best(at, int(view.nodes.total.max())) for at in range(len(active))])
-        wanted = active.width.copy()
-        due = memory.own.get("adjust", view.now + round(ADJUST_TICKS * TICK_S * 1000))
-        if self.adjust and view.now >= due:
-            due = view.now + round(ADJUST_TICKS * TICK_S * 1000)
-            for at, width in self._adjusted(view, active, speeds, usage, free).items():
-                free -= width - int(wanted[at])
-                wanted[at] = width
-        memory.own["adjust"] = due
-        queue = self._queue(active, speeds, usage, view)
-        for at, width in queue:
-            gpus = min(width, free)
-            if gpus >= active.least[at]:
-                wanted[at] = gpus
-                free -= gpus
-        return Widths(wanted, [at for at, _ in queue] + np.flatnonzero(active.runs).tolist())
+    @property
+    def kernel(self) -> Any:
+        """What runs stays, or is adjusted; what waits is configured and queued."""
+        return decide
 
-    def _queue(self, active: ActiveJobs, speeds: F64, usage: float, view: View) -> list[tuple[int, int]]:
-        """Waiting jobs by priority, each with the width that its deadline asks for."""
-        cap = next(most for load, most in CAPS if usage < load)
-        found = []
-        for at in np.flatnonzero(~active.runs).tolist():
-            width = _configured(active, at, speeds[at], cap)
-            slack = float(min(active.due[at] - active.now, 10**12))
-            need = width / max(int(view.nodes.total.sum()), 1)
-            found.append((self._priority(slack, need, usage), at, width))
-        found.sort(key=lambda entry: (-entry[0], entry[1]))
-        return [(at, width) for _, at, width in found]
-
-    def _priority(self, slack: float, need: float, usage: float) -> float:
-        """Larger first: slack over need in light load, slack times need in heavy load; late jobs come first."""
-        if not self.flip:
-            return -slack
-        return -slack / need if usage <= THETA[1] else -slack * need
-
-    def _adjusted(self, view: View, active: ActiveJobs, speeds: F64, usage: float, free: int) -> dict[int, int]:
-        rate = speeds[np.arange(len(active)), active.width]
-        expected = active.left / np.maximum(rate, 1e-9)
-        late = np.where(active.due < w.NEVER, expected - (active.due - active.now), -1.0)
-        draws = np.random.default_rng([int(view.world.clock[w.SEED]), view.now])
-        search = genetic(draws) if self.search == "genetic" else exhaustive
-        return adjusted(Cases(active, speeds, late, usage, free), search)
-
-
-def _configured(active: ActiveJobs, at: int, speeds: F64, cap: int) -> int:
-    """The fewest instances with which a job meets its deadline, within the cap; what it asks for without a deadline."""
-    if active.due[at] == w.NEVER:
-        return int(active.asked[at])
-    most = min(int(active.most[at]), max(cap, int(active.least[at])))
-    ahead = active.due[at] - active.now
-    for width in range(int(active.least[at]), most + 1):
-        if active.left[at] <= ahead * speeds[width]:
-            return width
-    return most
-
-
-def _usage(view: View) -> float:
-    """U: the hosts' shares of instances in use, weighed by the chance that a task is placed there."""
-    up = view.nodes.state == w.UP
-    used = np.sort(1 - view.nodes.free[up] / view.nodes.total[up])
-    factor = (1 - ON_LIGHTEST) ** (3 / max(len(used), 1))
-    weights = factor ** np.arange(len(used))
-    return float((weights * used).sum() / weights.sum()) if len(used) else 1.0
+    def own(self, view: View, before: Arrays | None) -> Arrays:
+        """When jobs are adjusted next goes on."""
+        period = round(ADJUST_TICKS * TICK_S * 1000)
+        config = QoredlConfig(self.flip, self.adjust, self.search == "genetic", period)
+        jobs = view.world.jobs
+        state = nothing_adjusted(view.world, int(jobs[[w.GPUS, w.MAX_GPUS]].max(initial=1)), config)
+        if isinstance(before, QoredlState):
+            state.due = before.due
+        return state

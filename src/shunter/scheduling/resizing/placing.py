@@ -2,126 +2,248 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
-
 from shunter import world as w
-from shunter.model import Action, Preempt, Resize, Start, View
-from shunter.scheduling.resizing.active import ActiveJobs
-from shunter.world import I64
-
-COMPACT, LIGHTEST = "compact", "lightest"  # on as few nodes as possible; or on the least used nodes first
-
-
-@dataclass
-class FreeRoom:
-    """What is free on each node, while a plan is made."""
-
-    view: View
-    gpus: list[list[int]]  # by node, ascending
-    cpu: list[int] = field(default_factory=list)
-    mem: list[int] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, view: View) -> FreeRoom:
-        """What is free now."""
-        nodes = range(len(view.nodes.total))
-        free = [view.free_gpus(node).tolist() for node in nodes]
-        return cls(view, free, view.nodes.cpu_free.tolist(), view.nodes.mem_free.tolist())
-
-    def shift(self, job: int, gpus: Sequence[int], sign: int) -> None:
-        """A job leaves GPUs (+1) or takes them (-1)."""
-        for gpu in gpus:
-            node = int(self.view.gpus.node[gpu])
-            if sign < 0:
-                self.gpus[node].remove(gpu)
-            else:
-                self.gpus[node].append(gpu)
-            self.cpu[node] += sign * int(self.view.jobs.cpu[job])
-            self.mem[node] += sign * int(self.view.jobs.mem[job])
-
-    def within(self, job: int, node: int) -> int:
-        """How many GPUs of a node a job could have."""
-        if not self.gpus[node] or not self.view.admits(node, job):
-            return 0
-        most = len(self.gpus[node])
-        for free, each in ((self.cpu[node], self.view.jobs.cpu[job]), (self.mem[node], self.view.jobs.mem[job])):
-            if each:
-                most = min(most, max(free, 0) // int(each))
-        return most
-
-    def taken(self, rooms: dict[int, int], order: Sequence[int], width: int) -> list[int]:
-        """So many GPUs of these nodes in this order; fewer if there are not so many."""
-        found: list[int] = []
-        for node in order:
-            found += sorted(self.gpus[node])[: min(rooms[node], width - len(found))]
-        return sorted(found)
+from shunter.compiled import copy_into, kernel
+from shunter.scheduling.placing import add_other, add_placed, add_start, held, may_use, sort
+from shunter.scheduling.resizing.known_jobs import stays
+from shunter.scheduling.resizing.memory import Draft, ResizingState
+from shunter.world import Decision, World
 
 
-def plan_for(view: View, active: ActiveJobs, wanted: I64, order: Sequence[int], style: str = COMPACT) -> list[Action]:
-    """The actions that give jobs the widths ``wanted`` (0: none) as far as there is room, first in ``order`` first.
+@kernel
+def ask_for(world: World, state: ResizingState, job: int) -> None:
+    """Put a job into the order in which GPUs are placed, if it wants more than it has."""
+    if state.wanted[job] > world.jobs[w.WORKERS, job]:
+        state.order[state.ordered] = job
+        state.ordered += 1
+
+
+@kernel
+def add_changes(world: World, state: ResizingState, plan: Decision) -> None:
+    """Append the actions that give jobs the widths wanted (0: none) as far as there is room, first in order first.
 
     A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better.
     """
-    room = FreeRoom.of(view)
-    actions: list[Action] = []
-    for at in np.flatnonzero(active.runs & (wanted < active.width)).tolist():
-        job, held = int(active.rows[at]), list(view.placement(int(active.rows[at])))
-        if active.stays[at]:
-            continue
-        if wanted[at] == 0:
-            actions.append(Preempt(job))
-            if view.jobs.stop_cost[job] == 0:
-                room.shift(job, held, +1)
-            continue
-        kept = _kept(view, held, int(wanted[at]))
-        room.shift(job, [gpu for gpu in held if gpu not in kept], +1)
-        actions.append(Resize(job, kept))
-    for at in order:
-        job, width, now = int(active.rows[at]), int(wanted[at]), int(active.width[at])
-        if width <= now or (active.runs[at] and active.stays[at]):
-            continue
-        held = list(view.placement(job)) if now else []
-        room.shift(job, held, +1)
-        gpus = _chosen(room, active, at, width, held, style)
-        if len(gpus) < active.least[at] or len(gpus) <= now:
-            room.shift(job, held, -1)
-            continue
-        room.shift(job, gpus, -1)
-        actions.append(Resize(job, gpus) if now else Start(job, gpus))
-    return actions
+    fewer = find_fewer(world, state)
+    if fewer + state.ordered > 0:
+        begin_draft(world, state.draft)
+    for at in range(fewer):
+        job = state.changing[at]
+        if state.wanted[job] == 0:
+            stop(world, state.draft, plan, job)
+        else:
+            shrink(world, state, plan, job)
+    for at in range(state.ordered):
+        enlarge(world, state, plan, state.order[at])
+    for at in range(state.ordered):
+        state.wanted[state.order[at]] = 0
+    for at in range(world.clock[w.N_RUNNING]):
+        state.wanted[world.lists[w.L_RUNNING, at]] = 0
+    state.ordered = 0
 
 
-def _kept(view: View, held: list[int], width: int) -> list[int]:
-    """The GPUs that a job keeps: those on nodes on which it has most."""
-    nodes = view.gpus.node[held]
-    count = {int(node): int((nodes == node).sum()) for node in nodes}
-    ranked = sorted(held, key=lambda gpu: (-count[int(view.gpus.node[gpu])], int(view.gpus.node[gpu]), gpu))
-    return sorted(ranked[:width])
+@kernel
+def find_fewer(world: World, state: ResizingState) -> int:
+    """Note the running jobs that give up GPUs, in submit order; returns how many."""
+    count = 0
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        may_stop = world.jobs[w.STATE, job] == w.RUNNING and world.jobs[w.CHECKPOINTABLE, job] == 1
+        if may_stop and state.wanted[job] < world.jobs[w.WORKERS, job]:
+            state.changing[count] = job
+            count += 1
+    sort(state.changing[:count])
+    return count
 
 
-def _chosen(room: FreeRoom, active: ActiveJobs, at: int, width: int, held: list[int], style: str) -> list[int]:
-    """The best GPUs for a job: all on one node if that is as fast, or on the fewest nodes; at most ``width``."""
-    job, view = int(active.rows[at]), room.view
-    rooms = {node: within for node in range(len(room.gpus)) if (within := room.within(job, node))}
-    if not rooms:
-        return []
-    own = {int(view.gpus.node[gpu]) for gpu in held}
-    if style == LIGHTEST:
-        used = {node: 1 - len(room.gpus[node]) / int(view.nodes.total[node]) for node in rooms}
-        return room.taken(rooms, sorted(rooms, key=lambda node: (used[node], node)), width)
-    fits = [node for node in rooms if rooms[node] >= width]
-    if fits:
-        return room.taken(rooms, [min(fits, key=lambda node: (node not in own, rooms[node], node))], width)
-    largest = sorted(rooms, key=lambda node: (-rooms[node], node not in own, node))
-    inside, across = rooms[largest[0]], min(width, sum(rooms.values()))
-    if inside >= active.least[at] and active.speed[0, at, inside] >= active.speed[1, at, across]:
-        return room.taken(rooms, largest[:1], inside)
-    return room.taken(rooms, largest, across)
+@kernel
+def begin_draft(world: World, draft: Draft) -> None:
+    """What is free now, on nodes that are up."""
+    copy_into(draft.tenants, world.gpus[w.TENANTS])
+    copy_into(draft.free, world.nodes[w.FREE])
+    copy_into(draft.cpu, world.nodes[w.CPU_FREE])
+    copy_into(draft.mem, world.nodes[w.MEM_FREE])
 
 
-def total_gpus(view: View) -> int:
-    """GPUs of nodes that are up."""
-    return int(view.nodes.total[view.nodes.state == w.UP].sum())
+@kernel
+def shift(world: World, draft: Draft, job: int, gpu: int, sign: int) -> None:
+    """A job leaves a GPU (+1) or takes it (-1)."""
+    node = world.gpus[w.NODE, gpu]
+    draft.tenants[gpu] -= sign
+    draft.cpu[node] += sign * world.jobs[w.CPU, job]
+    draft.mem[node] += sign * world.jobs[w.MEM, job]
+    if world.nodes[w.NODE_STATE, node] == w.UP:
+        if sign > 0 and draft.tenants[gpu] == 0:
+            draft.free[node] += 1
+        elif sign < 0 and draft.tenants[gpu] == 1:
+            draft.free[node] -= 1
+
+
+@kernel
+def stop(world: World, draft: Draft, plan: Decision, job: int) -> None:
+    """Stop a job; it holds its GPUs while it is being saved."""
+    add_other(plan, w.A_PREEMPT, job, 1)
+    if world.jobs[w.STOP_COST, job] == 0:
+        for at in range(held(world, job, draft.held)):
+            shift(world, draft, job, draft.held[at], +1)
+
+
+@kernel
+def shrink(world: World, state: ResizingState, plan: Decision, job: int) -> None:
+    """A job keeps GPUs on the nodes on which it has most."""
+    draft, count, found = state.draft, held(world, job, state.draft.held), 0
+    count_own(world, draft, count, 1)
+    while found < state.wanted[job]:
+        best = -1
+        for at in range(count):
+            node = world.gpus[w.NODE, draft.held[at]]
+            if draft.own[node] > 0 and (best < 0 or draft.own[node] > draft.own[best]):
+                best = node
+        for at in range(count):
+            if world.gpus[w.NODE, draft.held[at]] == best:
+                if found < state.wanted[job]:
+                    draft.chosen[found] = draft.held[at]
+                    found += 1
+                else:
+                    shift(world, draft, job, draft.held[at], +1)
+        draft.own[best] = 0
+    for at in range(count):
+        node = world.gpus[w.NODE, draft.held[at]]
+        if draft.own[node] > 0:
+            shift(world, draft, job, draft.held[at], +1)
+    count_own(world, draft, count, 0)
+    sort(draft.chosen[:found])
+    add_placed(plan, w.A_RESIZE, job, draft.chosen[:found], 0)
+
+
+@kernel
+def count_own(world: World, draft: Draft, count: int, each: int) -> None:
+    """Count the GPUs that a job holds on each of its nodes, or forget them (0)."""
+    for at in range(count):
+        node = world.gpus[w.NODE, draft.held[at]]
+        draft.own[node] = (draft.own[node] + 1) * each
+
+
+@kernel
+def enlarge(world: World, state: ResizingState, plan: Decision, job: int) -> None:
+    """Start a job, or give it more GPUs, as many of those that it should have as there is room for."""
+    draft, now, wanted = state.draft, world.jobs[w.WORKERS, job], state.wanted[job]
+    if wanted <= now or stays(world, job):
+        return
+    count = held(world, job, draft.held) if now > 0 else 0
+    for at in range(count):
+        shift(world, draft, job, draft.held[at], +1)
+    count_own(world, draft, count, 1)
+    found = choose(world, state, job, wanted)
+    count_own(world, draft, count, 0)
+    if found < state.least[job] or found <= now:
+        for at in range(count):
+            shift(world, draft, job, draft.held[at], -1)
+        return
+    for at in range(found):
+        shift(world, draft, job, draft.chosen[at], -1)
+    sort(draft.chosen[:found])
+    if now > 0:
+        add_placed(plan, w.A_RESIZE, job, draft.chosen[:found], 0)
+    else:
+        add_start(plan, job, draft.chosen[:found], w.NEVER)
+
+
+@kernel
+def measure_room(world: World, draft: Draft, job: int) -> int:
+    """How many GPUs of each node a job could have; returns how many of all."""
+    total, cpu, mem = 0, world.jobs[w.CPU, job], world.jobs[w.MEM, job]
+    for node in range(len(draft.free)):
+        most = draft.free[node]
+        if most > 0 and not may_use(world, job, node):
+            most = 0
+        if most > 0 and cpu > 0:
+            most = min(most, max(draft.cpu[node], 0) // cpu)
+        if most > 0 and mem > 0:
+            most = min(most, max(draft.mem[node], 0) // mem)
+        draft.room[node] = most
+        total += most
+    return total
+
+
+@kernel
+def choose(world: World, state: ResizingState, job: int, width: int) -> int:
+    """The best GPUs for a job: all on one node if that is as fast, or on the fewest nodes; returns how many."""
+    draft, speeds, kind = state.draft, state.speeds, state.kind[job]
+    total = measure_room(world, draft, job)
+    if total == 0:
+        return 0
+    if state.config.lightest:
+        return gather(world, state, width)
+    fits = -1
+    for node in range(len(draft.room)):
+        if draft.room[node] >= width and (fits < 0 or closer(draft, node, fits)):
+            fits = node
+    if fits >= 0:
+        return take_from(world, draft, fits, width, 0)
+    largest = next_node(world, state)
+    inside, across = draft.room[largest], min(width, total)
+    if inside >= state.least[job] and speeds.together[kind, inside] >= speeds.apart[kind, across]:
+        return take_from(world, draft, largest, inside, 0)
+    return gather(world, state, across)
+
+
+@kernel
+def closer(draft: Draft, node: int, other: int) -> bool:
+    """Whether a job is better off on one node than on another: its own first, then the one that it fills best."""
+    if (draft.own[node] > 0) != (draft.own[other] > 0):
+        return bool(draft.own[node] > 0)
+    return bool(draft.room[node] < draft.room[other])
+
+
+@kernel
+def next_node(world: World, state: ResizingState) -> int:
+    """The node to take GPUs from next, -1: none: the least used, or the one with most room, its own first."""
+    draft, best = state.draft, -1
+    for node in range(len(draft.room)):
+        if draft.room[node] > 0 and (best < 0 or comes_before(world, state, node, best)):
+            best = node
+    return best
+
+
+@kernel
+def comes_before(world: World, state: ResizingState, node: int, other: int) -> bool:
+    """Whether GPUs are taken from one node before another, which has a lower number."""
+    draft = state.draft
+    if state.config.lightest:
+        return used_share(world, draft, node) < used_share(world, draft, other)
+    if draft.room[node] != draft.room[other]:
+        return bool(draft.room[node] > draft.room[other])
+    return bool(draft.own[node] > 0 and draft.own[other] == 0)
+
+
+@kernel
+def used_share(world: World, draft: Draft, node: int) -> float:
+    """The share of a node's GPUs that are in use."""
+    return float(1.0 - draft.free[node] / world.nodes[w.TOTAL, node])
+
+
+@kernel
+def gather(world: World, state: ResizingState, width: int) -> int:
+    """GPUs of several nodes in their order; returns how many."""
+    draft, found = state.draft, 0
+    while found < width:
+        node = next_node(world, state)
+        if node < 0:
+            return found
+        found = take_from(world, draft, node, min(draft.room[node], width - found), found)
+        draft.room[node] = 0
+    return found
+
+
+@kernel
+def take_from(world: World, draft: Draft, node: int, count: int, found: int) -> int:
+    """Add the first free GPUs of a node to those chosen; returns how many these are then."""
+    gpu = world.nodes[w.FIRST_GPU, node]
+    while count > 0:
+        if draft.tenants[gpu] == 0:
+            draft.chosen[found] = gpu
+            found += 1
+            count -= 1
+        gpu += 1
+    return found

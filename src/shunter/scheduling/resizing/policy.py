@@ -1,62 +1,64 @@
-"""What policies that resize jobs have in common: a subclass says how wide each job should be, and in which order."""
+"""What policies that resize jobs have in common: a subclass says how wide each job should be."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+import copy
+from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from shunter import world as w
-from shunter.capabilities import Describes
+from shunter.arrays import Arrays, type_of
+from shunter.capabilities import Compilable, Compiled, Describes
 from shunter.cluster import Cluster
-from shunter.model import NOTHING, Plan, Timer, Trace, View
+from shunter.compiled import pointer
+from shunter.model import Plan, Trace, View
 from shunter.params import param
-from shunter.scheduling.resizing.active import ActiveJobs, active_jobs, expected_work
-from shunter.scheduling.resizing.placing import COMPACT, plan_for
-from shunter.world import F64, I64
+from shunter.scheduling.queue.policy import ask, decode
+from shunter.scheduling.resizing.memory import ResizingState, state_for
+from shunter.world import Decision, World
 
-MOST_TURNS = 8  # decisions at one instant
 REMAINING = ("declared", "oracle")
 
 
-@dataclass
+@dataclass(eq=False)
 class ResizingMemory:
-    """What such a policy remembers."""
+    """What such a policy remembers: its compiled form, made when the first view is there."""
 
     cluster: Cluster
-    at: int = -1  # the instant of the last decision ...
-    turns: int = 0  # ... and how many were made at it
-    seen: F64 = field(default_factory=lambda: np.zeros(2))  # work of ended jobs, in all (ms), and how many there were
-    own: dict[str, Any] = field(default_factory=dict)  # what only one policy remembers
+    previous: ResizingState | None = None  # of another configuration, or of jobs that had other rows
+    form: Compiled | None = None
+    plan: Decision | None = None
+    generation: int = 0  # of the views that the form was made for
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ResizingMemory:
+        """An independent memory; the compiled functions, which never change, are shared."""
+        form, plan = copy.deepcopy(self.form, memo), copy.deepcopy(self.plan, memo)
+        return ResizingMemory(self.cluster, self.previous, form, plan, self.generation)
 
 
 @dataclass(frozen=True)
-class Widths:
-    """How many GPUs each job of a active should have, 0: none; and whose turn it is first."""
-
-    wanted: I64  # (jobs,)
-    order: list[int]
-
-
-@dataclass(frozen=True)
-class Resizing(Describes, ABC):
-    """A policy in plain Python that gives jobs more or fewer GPUs."""
+class Resizing(Compilable, Describes):
+    """A policy that gives jobs more or fewer GPUs."""
 
     interval: float = param(120.0, "seconds after which it looks again although nothing happened", low=1, high=86_400)
     remaining: str = param(
         "declared",
-        "what is taken for the work of a job: what its user declared, else its limit, else the mean of ended jobs; or "
-        "the truth (oracle)",
+        "what is taken for the work of a job: what its user declared, else its limit, else the mean of jobs that had "
+        "ended when it came; or the truth (oracle)",
         choices=REMAINING,
     )
 
-    style = COMPACT
+    lightest = False  # whether jobs go to the least used nodes
 
     @abstractmethod
-    def widths(self, view: View, active: ActiveJobs, memory: ResizingMemory) -> Widths:
-        """How wide each job should be now."""
+    def own(self, view: View, before: Arrays | None) -> Arrays:
+        """What only this policy remembers, for the jobs of this view; ``before`` is what it remembered until now."""
+
+    @property
+    @abstractmethod
+    def kernel(self) -> Any:
+        """The kernel that decides."""
 
     @property
     def needs(self) -> frozenset[str]:
@@ -72,33 +74,41 @@ class Resizing(Describes, ABC):
         return "+".join(name for name, jobs in sources.items() if jobs.any()) or "none"
 
     def start(self, cluster: Cluster, previous: Any = None) -> ResizingMemory:
-        """A fresh memory."""
-        seen = previous.seen.copy() if isinstance(previous, ResizingMemory) else np.zeros(2)
-        return ResizingMemory(cluster, seen=seen)
+        """A fresh memory, or one that knows what another configuration saw of ended jobs."""
+        if not isinstance(previous, ResizingMemory):
+            return ResizingMemory(cluster)
+        return ResizingMemory(cluster, previous.form.memory if previous.form else previous.previous)
+
+    def compiled(self, view: View, memory: ResizingMemory) -> Compiled:
+        """The compiled form, made once for all views whose rows stand for the same jobs."""
+        if memory.form is None or memory.generation != view.generation:
+            before = memory.form.memory if memory.form else memory.previous
+            own = self.own(view, before.own if before is not None else None)
+            state = state_for(view, round(self.interval * 1000), self.lightest, own)
+            if before is not None:
+                state.ended_work, state.ended_jobs = before.ended_work, before.ended_jobs
+            memory.form = Compiled(pointer_to(self.kernel), state, 0)
+            memory.plan = w.new_decision(view.world)
+            memory.previous, memory.generation = None, view.generation
+        return memory.form
 
     def decide(self, view: View, memory: ResizingMemory) -> Plan:
-        """Look at all jobs once at an instant, and again where something new happens at it."""
-        fresh = memory.at != view.now
-        memory.turns = 0 if fresh else memory.turns + 1
-        new = len(view.ended) or (view.jobs.started[view.arrived] < 0).any()
-        if not fresh and (memory.turns >= MOST_TURNS or not new):
-            return NOTHING
-        memory.at = view.now
-        self._learn(view, memory)
-        active = active_jobs(view, self._expected(view, memory))
-        if not len(active):
-            return NOTHING
-        widths = self.widths(view, active, memory)
-        actions = plan_for(view, active, widths.wanted, widths.order, self.style)
-        step = round(self.interval * 1000)
-        return Plan([*actions, Timer((view.now // step + 1) * step)])
+        """The same decision as the compiled loop takes, as a plan."""
+        form = self.compiled(view, memory)
+        assert memory.plan is not None
+        ask(form.decide, view.world, form.memory, form.parts, memory.plan)
+        return decode(memory.plan)
 
-    def _expected(self, view: View, memory: ResizingMemory) -> F64:
-        if view.truth is not None:
-            return view.truth.astype(np.float64)
-        return expected_work(view, memory.seen)
 
-    @staticmethod
-    def _learn(view: View, memory: ResizingMemory) -> None:
-        done = view.ended[view.jobs.state[view.ended] == w.DONE]
-        memory.seen += (float(view.world.progress[w.WORK, done].sum()), len(done))
+def pointer_to(kernel: Any) -> Any:
+    """A deciding kernel, compiled once."""
+    found = _POINTERS.get(kernel)
+    if found is None:
+        from numba import types
+
+        signature = types.void(type_of(World), type_of(ResizingState), types.int64, type_of(Decision))
+        found = _POINTERS[kernel] = pointer(kernel, signature)
+    return found
+
+
+_POINTERS: dict[Any, Any] = {}

@@ -2,34 +2,162 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable
-
 import numpy as np
 
-from shunter.scheduling.resizing.active import ActiveJobs
-from shunter.world import I64
+from shunter import world as w
+from shunter.arrays import I1, Arrays, Variables, narrowed
+from shunter.compiled import kernel
+from shunter.scheduling.resizing.heap import pop, push, settle_top
+from shunter.scheduling.resizing.known_jobs import (
+    begins_look,
+    look_again,
+    stays,
+    take_in,
+    work_done,
+    work_left,
+)
+from shunter.scheduling.resizing.memory import ResizingState
+from shunter.scheduling.resizing.placing import add_changes, ask_for
+from shunter.world import Decision, World
+
+FIRST = 0.01  # of its work: what the loss curve of a job begins with
 
 
-def share_out(active: ActiveJobs, gpus: int, gains: Callable[[int, int], float]) -> I64:
-    """Widths: jobs that can't be stopped keep theirs, each gets its fewest in submit order, then by ``gains``.
+class GainConfig(Arrays):
+    """What counts as a gain."""
 
-    ``gains(at, width)`` is what a job gains from one more GPU than ``width``.
-    """
-    wanted = np.where(active.stays, active.width, 0)
-    spare = gpus - int(wanted.sum())
-    for at in range(len(active)):
-        if not active.stays[at] and active.least[at] <= spare:
-            wanted[at] = active.least[at]
-            spare -= int(active.least[at])
-    heap = [(-gains(at, int(wanted[at])), at) for at in range(len(active)) if 0 < wanted[at] < active.most[at]]
-    heapq.heapify(heap)
-    while heap and spare > 0:
-        gain, at = heapq.heappop(heap)
-        if gain >= 0:
+    by_loss: bool  # the fall of the loss in the next round, if losses fall as 1/k; else the time that a job saves
+    step: float  # ms of a round
+
+
+class Present(Variables):
+    """The jobs that wait or run, in submit order."""
+
+    config: GainConfig
+    size: int = 0
+    rows: I1  # (jobs,)
+    listed: I1  # (jobs,) 1: it is there
+
+
+present_of = narrowed(Present)
+
+
+def nobody_present(jobs: int, config: GainConfig) -> Present:
+    """No job has come yet."""
+    return Present(config=config, rows=np.zeros(jobs, np.int64), listed=np.zeros(jobs, np.int64))
+
+
+@kernel
+def add_present(present: Present, job: int) -> None:
+    """Add a job in submit order."""
+    if present.listed[job] == 1:
+        return
+    at = present.size
+    while at > 0 and present.rows[at - 1] > job:
+        present.rows[at] = present.rows[at - 1]
+        at -= 1
+    present.rows[at] = job
+    present.listed[job] = 1
+    present.size += 1
+
+
+@kernel
+def note_present(world: World, state: ResizingState) -> None:
+    """Take in the jobs that came; all that are there at first."""
+    present = present_of(state.own)
+    if not state.synced:
+        for at in range(world.clock[w.N_PENDING]):
+            add_present(present, world.lists[w.L_PENDING, at])
+        for at in range(world.clock[w.N_RUNNING]):
+            add_present(present, world.lists[w.L_RUNNING, at])
+    for at in range(world.clock[w.N_ARRIVED]):
+        add_present(present, world.lists[w.L_ARRIVED, at])
+
+
+@kernel
+def drop_ended(world: World, present: Present) -> None:
+    """Forget the jobs that have ended."""
+    kept = 0
+    for at in range(present.size):
+        job = present.rows[at]
+        if world.jobs[w.STATE, job] >= w.DONE:
+            present.listed[job] = 0
+        else:
+            present.rows[kept] = job
+            kept += 1
+    present.size = kept
+
+
+@kernel
+def loss_at(state: ResizingState, job: int, done: float, left: float, width: int) -> float:
+    """The loss of a job after the next round at a width."""
+    ahead = done + present_of(state.own).config.step * state.speeds.best[state.kind[job], width]
+    return float(1.0 / (FIRST + ahead / (done + left)))
+
+
+@kernel
+def gain(world: World, state: ResizingState, job: int, width: int) -> float:
+    """What a job gains from one more GPU than a width."""
+    left = work_left(world, state, job)
+    if present_of(state.own).config.by_loss:
+        done = work_done(world, job)
+        return loss_at(state, job, done, left, width) - loss_at(state, job, done, left, width + 1)
+    speed = state.speeds.best[state.kind[job]]
+    return float(left * (1.0 / speed[width] - 1.0 / speed[width + 1]))
+
+
+@kernel
+def spare_gpus(world: World, state: ResizingState) -> int:
+    """The GPUs that can be given out: of nodes that are up, less those of jobs that keep theirs."""
+    spare = 0
+    for node in range(world.nodes.shape[1]):
+        if world.nodes[w.NODE_STATE, node] == w.UP:
+            spare += world.nodes[w.TOTAL, node]
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        if stays(world, job):
+            state.wanted[job] = world.jobs[w.WORKERS, job]
+            spare -= state.wanted[job]
+    return int(spare)
+
+
+@kernel
+def share_out(world: World, state: ResizingState) -> None:
+    """Each job gets its fewest GPUs in submit order; what is left goes to whoever gains most."""
+    present, draft, size = present_of(state.own), state.draft, 0
+    spare = spare_gpus(world, state)
+    for at in range(present.size):
+        job = present.rows[at]
+        if spare <= 0:
             break
-        wanted[at] += 1
+        if world.jobs[w.STATE, job] not in (w.PENDING, w.RUNNING) or stays(world, job) or state.least[job] > spare:
+            continue
+        state.wanted[job] = state.least[job]
+        spare -= state.least[job]
+        if state.wanted[job] < state.most[job]:
+            size = push(draft.value, draft.member, size, gain(world, state, job, state.wanted[job]), job)
+    while size > 0 and spare > 0 and draft.value[0] > 0:
+        job = draft.member[0]
+        state.wanted[job] += 1
         spare -= 1
-        if wanted[at] < active.most[at]:
-            heapq.heappush(heap, (-gains(at, int(wanted[at])), at))
-    return wanted
+        if state.wanted[job] < state.most[job]:
+            draft.value[0] = gain(world, state, job, state.wanted[job])
+            settle_top(draft.value, draft.member, size)
+        else:
+            size = pop(draft.value, draft.member, size)
+    for at in range(present.size):
+        ask_for(world, state, present.rows[at])
+
+
+@kernel
+def decide(world: World, state: ResizingState, parts: int, plan: Decision) -> None:
+    """Give out all GPUs again."""
+    present = present_of(state.own)
+    note_present(world, state)
+    take_in(world, state)
+    if not begins_look(world, state):
+        return
+    drop_ended(world, present)
+    share_out(world, state)
+    add_changes(world, state, plan)
+    look_again(world, state, plan)

@@ -1,7 +1,8 @@
-"""What a policy that resizes jobs knows of those that wait or run: arrays, one entry per job, in submit order."""
+"""What a plain policy that resizes jobs knows of those that wait or run: arrays, one entry per job, in submit order."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,15 +53,16 @@ class ActiveJobs:
         return float(self.left[at] / self.speed[0, at, width])
 
 
-def active_jobs(view: View, expected: F64) -> ActiveJobs:
-    """The jobs that wait or run; ``expected`` is the work of each job of the view in all (ms at speed 1)."""
+def active_jobs(view: View, expected: Mapping[int, float]) -> ActiveJobs:
+    """The jobs that wait or run; ``expected`` is the work of each job in all (ms at speed 1)."""
     rows = np.sort(np.concatenate((view.pending, view.running)))
     jobs = view.jobs
     runs = jobs.state[rows] == w.RUNNING
     ranged, asked = jobs.max_gpus[rows] > 0, jobs.gpus[rows]
     least, most = np.where(ranged, jobs.min_gpus[rows], asked), np.where(ranged, jobs.max_gpus[rows], asked)
     done = view.work(rows)
-    left = np.maximum(expected[rows] - done, np.maximum(OVERRUN * done, 1.0))
+    whole = np.array([expected[job] for job in rows.tolist()])
+    left = np.maximum(whole - done, np.maximum(OVERRUN * done, 1.0))
     stays = runs & (jobs.checkpointable[rows] == 0)
     due = np.where(jobs.deadline[rows] > 0, jobs.submit[rows] + jobs.deadline[rows], w.NEVER)
     speed, unit = _speeds(view, rows, int(most.max(initial=1)))
@@ -83,8 +85,9 @@ def _speeds(view: View, rows: I64, most: int) -> tuple[F64, F64]:
     return speed, unit
 
 
-def expected_work(view: View, seen: F64) -> F64:
-    """The work of each job in all: as its user declared, or limited, else the mean of those ``seen`` to end."""
-    declared, limit = view.jobs.declared, view.jobs.limit
+def expected_work(view: View, job: int, seen: F64) -> float:
+    """The work of a job in all: as its user declared, or limited, else the mean of those ``seen`` to end."""
+    if view.truth is not None:
+        return float(view.truth[job])
     usual = float(seen[0] / seen[1]) if seen[1] > 0 else USUAL_MS
-    return np.where(declared > 0, declared, np.where(limit > 0, limit, usual)).astype(np.float64)
+    return float(view.jobs.declared[job] or view.jobs.limit[job] or usual)

@@ -1,0 +1,262 @@
+"""What Elastic remembers: its jobs by pool, in the orders in which they are served."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shunter import world as w
+from shunter.arrays import F1, I1, Arrays, Variables, narrowed
+from shunter.compiled import kernel
+from shunter.scheduling.resizing.known_jobs import work_left
+from shunter.scheduling.resizing.memory import ResizingState
+from shunter.world import I64, World
+
+NOT_ADMITTED = -1
+MOST_SLOTS = 64
+
+
+class ElasticConfig(Arrays):
+    """Its settings; times in ms."""
+
+    pays: float
+    rest: float
+    patience: float
+
+
+class ElasticState(Variables):
+    """Jobs by pool (those that may use the same nodes): each pool has a stretch of every list from ``first`` on."""
+
+    config: ElasticConfig
+    releases: int = -1  # RELEASES after the last look
+    started: bool = False  # whether its last plan started jobs, which are still in their line then
+    spare: int = 0  # of the pool that is served: GPUs that are left ...
+    ahead: float = 0.0  # ... when the job that has waited longest can start, ms from now ...
+    beside: int = 0  # ... and GPUs that are left for others then
+    lined: int = 0  # jobs in all lines
+    gpus: int = 0  # of the pool that is served, on nodes that are up
+    pool: I1  # (jobs,)
+    first: I1  # (pools,)
+    dated: I1  # (jobs,) jobs with a deadline that wait or run, by deadline
+    line: I1  # (jobs,) jobs that wait, those with the least work first
+    aged: I1  # (jobs,) jobs that wait without a deadline, in submit order, and some that no longer do
+    runners: I1  # (jobs,) jobs without a deadline that run, in submit order
+    dated_size: I1  # (pools,)
+    line_size: I1
+    aged_size: I1
+    runners_size: I1
+    in_dated: I1  # (jobs,) 1: it is there
+    in_line: I1
+    in_aged: I1
+    in_runners: I1
+    area: F1  # (jobs,) GPU-ms of work left of a job that waits ...
+    backlog: I1  # (pools,) ... and of all in a line
+    overdue: I1  # (pools,) the job that has waited for too long, until it starts; -1: none
+    left: F1  # (jobs,) work left, ms at speed 1
+    share: I1  # (jobs,) GPUs that it needs now for its deadline, 0: none yet; or NOT_ADMITTED
+    before: I1  # (jobs,) its width before it is widened
+    begun: I1  # (jobs,) jobs of the line that start ...
+    begun_size: int = 0  # ... and how many
+    edges: F1  # (MOST_SLOTS,) ends of slots, ms from now
+    free: I1  # (MOST_SLOTS,) GPUs that are left in each
+
+
+elastic_of = narrowed(ElasticState)
+
+
+def nothing_known(world: World, config: ElasticConfig) -> ElasticState:
+    """No job has come yet."""
+    jobs, vc = world.jobs.shape[1], world.jobs[w.VC] + 1
+    pools = int(vc.max(initial=0)) + 1
+    counts = np.bincount(vc, minlength=pools)
+
+    def by_job() -> I64:
+        return np.zeros(jobs, np.int64)
+
+    lists = {name: by_job() for name in ("dated", "line", "aged", "runners")}
+    sizes = {f"{name}_size": np.zeros(pools, np.int64) for name in lists}
+    marks = {f"in_{name}": by_job() for name in lists}
+    return ElasticState(
+        config=config,
+        pool=vc,
+        first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
+        **lists, **sizes, **marks,
+        area=np.zeros(jobs),
+        backlog=np.zeros(pools, np.int64),
+        overdue=np.full(pools, -1, np.int64),
+        left=np.zeros(jobs),
+        share=np.full(jobs, NOT_ADMITTED, np.int64),
+        before=by_job(),
+        begun=by_job(),
+        edges=np.zeros(MOST_SLOTS),
+        free=np.zeros(MOST_SLOTS, np.int64),
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------- jobs that come
+
+
+@kernel
+def due_before(world: World, one: int, other: int) -> bool:
+    """Whether a job is due before another; both have a deadline."""
+    jobs = world.jobs
+    first, second = (
+        jobs[w.SUBMIT, one] + jobs[w.DEADLINE, one],
+        jobs[w.SUBMIT, other] + jobs[w.DEADLINE, other],
+    )
+    return bool(first < second or (first == second and one < other))
+
+
+@kernel
+def add_dated(world: World, own: ElasticState, job: int) -> None:
+    """Add a job by its deadline."""
+    pool = own.pool[job]
+    dated = own.dated[own.first[pool] : own.first[pool] + own.dated_size[pool] + 1]
+    at = own.dated_size[pool]
+    while at > 0 and due_before(world, job, dated[at - 1]):
+        dated[at] = dated[at - 1]
+        at -= 1
+    dated[at] = job
+    own.dated_size[pool] += 1
+    own.in_dated[job] = 1
+
+
+@kernel
+def add_by_row(rows: I64, size: I64, first: I64, mark: I64, pool: int, job: int) -> None:
+    """Add a job to a list in submit order."""
+    at, begin = first[pool] + size[pool], first[pool]
+    while at > begin and rows[at - 1] > job:
+        rows[at] = rows[at - 1]
+        at -= 1
+    rows[at] = job
+    size[pool] += 1
+    mark[job] = 1
+
+
+@kernel
+def line_up(world: World, state: ResizingState, job: int) -> None:
+    """Add a job that waits to the line, by the GPU time that it should still take."""
+    own = elastic_of(state.own)
+    pool = own.pool[job]
+    own.left[job] = work_left(world, state, job)
+    area = own.area[job] = own.left[job] * world.jobs[w.GPUS, job]
+    begin, low = own.first[pool], own.first[pool]
+    high = low + own.line_size[pool]
+    while low < high:
+        middle = (low + high) // 2
+        other = own.line[middle]
+        if own.area[other] < area or (own.area[other] == area and other < job):
+            low = middle + 1
+        else:
+            high = middle
+    for at in range(begin + own.line_size[pool], low, -1):
+        own.line[at] = own.line[at - 1]
+    own.line[low] = job
+    own.line_size[pool] += 1
+    own.backlog[pool] += int(area)
+    own.lined += 1
+    own.in_line[job] = 1
+
+
+@kernel
+def note_waiting(world: World, state: ResizingState, job: int) -> None:
+    """Take in a job that waits."""
+    own = elastic_of(state.own)
+    if world.jobs[w.STATE, job] != w.PENDING or own.in_line[job] == 1:
+        return
+    line_up(world, state, job)
+    note_present_job(world, own, job)
+    if world.jobs[w.DEADLINE, job] == 0 and own.in_aged[job] == 0:
+        add_by_row(own.aged, own.aged_size, own.first, own.in_aged, own.pool[job], job)
+
+
+@kernel
+def note_present_job(world: World, own: ElasticState, job: int) -> None:
+    """Take in a job with a deadline."""
+    if world.jobs[w.DEADLINE, job] > 0 and own.in_dated[job] == 0:
+        add_dated(world, own, job)
+
+
+# ------------------------------------------------------------------------------------------- keeping the lists
+
+
+@kernel
+def drop_others(world: World, rows: I64, size: I64, first: I64, mark: I64, pool: int, last: int) -> None:
+    """Keep only the jobs of a list that are in a state from PENDING to the last one; in lines only those that wait."""
+    kept = begin = first[pool]
+    for at in range(begin, begin + size[pool]):
+        job = rows[at]
+        if w.PENDING <= world.jobs[w.STATE, job] <= last:
+            rows[kept] = job
+            kept += 1
+        else:
+            mark[job] = 0
+    size[pool] = kept - begin
+
+
+@kernel
+def drop_started(world: World, own: ElasticState) -> None:
+    """Take the jobs that no longer wait off their lines."""
+    own.lined = 0
+    for pool in range(len(own.first)):
+        drop_others(world, own.line, own.line_size, own.first, own.in_line, pool, w.PENDING)
+        own.lined += own.line_size[pool]
+        own.backlog[pool] = 0
+        for at in range(own.first[pool], own.first[pool] + own.line_size[pool]):
+            own.backlog[pool] += int(own.area[own.line[at]])
+    own.started = False
+
+
+@kernel
+def oldest(world: World, own: ElasticState, pool: int) -> int:
+    """The first job of a pool that waits without a deadline, -1 if none does; forgets those before it."""
+    begin, gone = own.first[pool], 0
+    size = own.aged_size[pool]
+    while gone < size and world.jobs[w.STATE, own.aged[begin + gone]] != w.PENDING:
+        own.in_aged[own.aged[begin + gone]] = 0
+        gone += 1
+    if gone > 0:
+        for at in range(begin, begin + size - gone):
+            own.aged[at] = own.aged[at + gone]
+        own.aged_size[pool] -= gone
+    return int(own.aged[begin]) if own.aged_size[pool] > 0 else -1
+
+
+@kernel
+def note_runners(world: World, own: ElasticState) -> None:
+    """Bring the lists of running jobs and of those with a deadline up to date."""
+    for pool in range(len(own.first)):
+        drop_others(world, own.dated, own.dated_size, own.first, own.in_dated, pool, w.STOPPING)
+        drop_waiting(world, own, pool)
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        note_present_job(world, own, job)
+        if world.jobs[w.DEADLINE, job] == 0 and own.in_runners[job] == 0:
+            add_by_row(own.runners, own.runners_size, own.first, own.in_runners, own.pool[job], job)
+
+
+@kernel
+def drop_waiting(world: World, own: ElasticState, pool: int) -> None:
+    """Keep only the runners of a pool that hold GPUs."""
+    kept = begin = own.first[pool]
+    for at in range(begin, begin + own.runners_size[pool]):
+        job = own.runners[at]
+        if world.jobs[w.STATE, job] in (w.RUNNING, w.STOPPING):
+            own.runners[kept] = job
+            kept += 1
+        else:
+            own.in_runners[job] = 0
+    own.runners_size[pool] = kept - begin
+
+
+@kernel
+def catch_up(world: World, state: ResizingState) -> None:
+    """Take in the jobs that came since the last decision, and all that wait where some are missing."""
+    own = elastic_of(state.own)
+    if own.started:
+        drop_started(world, own)
+    for at in range(world.clock[w.N_ARRIVED]):
+        note_waiting(world, state, world.lists[w.L_ARRIVED, at])
+    if own.lined != world.clock[w.N_PENDING]:
+        drop_started(world, own)
+        for at in range(world.clock[w.N_PENDING]):
+            note_waiting(world, state, world.lists[w.L_PENDING, at])

@@ -1,0 +1,326 @@
+"""Who gets what now: needs first, then who runs, who waits, and who gains."""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.policies.elastic.memory import (
+    ElasticState,
+    catch_up,
+    elastic_of,
+    note_runners,
+    oldest,
+)
+from shunter.policies.elastic.shares import find_shares
+from shunter.scheduling.placing import sort
+from shunter.scheduling.resizing.heap import pop, push, settle_top
+from shunter.scheduling.resizing.known_jobs import (
+    begins_look,
+    cost_of,
+    look_again,
+    runs,
+    stays,
+    take_in,
+    work_left,
+)
+from shunter.scheduling.resizing.memory import ResizingState
+from shunter.scheduling.resizing.placing import add_changes, ask_for
+from shunter.world import Decision, World
+
+FAR = 1e300  # ms; no job waits for its turn
+MANY = 10**9  # GPUs
+BACKLOGS = 4  # that a job must have outwaited before it is overdue
+
+
+@kernel
+def pool_gpus(world: World, pool: int) -> int:
+    """GPUs of nodes that are up and that the jobs of a pool may use."""
+    found = 0
+    for node in range(world.nodes.shape[1]):
+        mine = pool == 0 or world.nodes[w.NODE_VC, node] in (w.OPEN, pool - 1)
+        if mine and world.nodes[w.NODE_STATE, node] == w.UP:
+            found += world.nodes[w.TOTAL, node]
+    return int(found)
+
+
+@kernel
+def give(state: ResizingState, own: ElasticState, job: int, gpus: int) -> None:
+    """A job gets GPUs."""
+    state.wanted[job] = gpus
+    own.spare -= gpus
+
+
+@kernel
+def keep(world: World, state: ResizingState, job: int, most: int) -> None:
+    """A job that runs keeps up to so many of its GPUs, as far as they are left; none if too few are."""
+    own, has = elastic_of(state.own), state.wanted[job]
+    more = min(most, world.jobs[w.WORKERS, job]) - has
+    if more <= 0 or not runs(world, job) or stays(world, job):
+        return
+    gpus = has + min(more, own.spare)
+    if gpus >= state.least[job]:
+        own.spare -= gpus - has
+        state.wanted[job] = gpus
+
+
+@kernel
+def keep_all(world: World, state: ResizingState, pool: int, least: bool) -> None:
+    """Running jobs keep their fewest GPUs, or all: those with a deadline that can be met first."""
+    own, jobs = elastic_of(state.own), world.jobs
+    begin = own.first[pool]
+    for admitted in (True, False):
+        for at in range(begin, begin + own.dated_size[pool]):
+            job = own.dated[at]
+            if (own.share[job] >= 0) == admitted:
+                keep(world, state, job, state.least[job] if least else jobs[w.WORKERS, job])
+    for at in range(begin, begin + own.runners_size[pool]):
+        job = own.runners[at]
+        keep(world, state, job, state.least[job] if least else jobs[w.WORKERS, job])
+
+
+@kernel
+def time_left(state: ResizingState, job: int, width: int) -> float:
+    """How long a job still runs on so many GPUs of one machine, ms."""
+    return float(elastic_of(state.own).left[job] / state.speeds.together[state.kind[job], width])
+
+
+@kernel
+def start(world: World, state: ResizingState, job: int) -> None:
+    """A job that waits starts on what it asks for, or on fewer if no more are left; not in the way of the oldest."""
+    own = elastic_of(state.own)
+    gpus = min(world.jobs[w.GPUS, job], own.spare)
+    if state.wanted[job] > 0 or gpus < state.least[job]:
+        return
+    if time_left(state, job, gpus) > own.ahead:
+        gpus = min(gpus, own.beside)
+        if gpus < state.least[job]:
+            return
+        own.beside -= gpus
+    give(state, own, job, gpus)
+    own.begun[own.begun_size] = job
+    own.begun_size += 1
+
+
+@kernel
+def find_turn(world: World, state: ResizingState, pool: int, waits: int) -> None:
+    """When there is room for a job if those that have GPUs end as expected, and what that leaves to others."""
+    own, draft, size = elastic_of(state.own), state.draft, 0
+    begin, free = own.first[pool], own.spare
+    for at in range(begin, begin + own.dated_size[pool]):
+        job = own.dated[at]
+        if state.wanted[job] > 0:
+            size = push(draft.value, draft.member, size, -time_left(state, job, state.wanted[job]), job)
+    for at in range(begin, begin + own.runners_size[pool]):
+        job = own.runners[at]
+        if state.wanted[job] > 0:
+            size = push(draft.value, draft.member, size, -time_left(state, job, state.wanted[job]), job)
+    while size > 0:
+        free += state.wanted[draft.member[0]]
+        if free >= state.least[waits]:
+            own.ahead, own.beside = -draft.value[0], int(free - state.least[waits])
+            return
+        size = pop(draft.value, draft.member, size)
+
+
+@kernel
+def is_overdue(world: World, own: ElasticState, pool: int, job: int) -> bool:
+    """Whether a job has waited for too long: some hours, and several times as long as all that wait would take."""
+    waited = world.clock[w.NOW] - world.jobs[w.SUBMIT, job]
+    return bool(waited > own.config.patience and waited * own.gpus > BACKLOGS * own.backlog[pool])
+
+
+@kernel
+def start_oldest(world: World, state: ResizingState, pool: int) -> None:
+    """The oldest job without a deadline starts if it has waited for too long; or room is kept for it."""
+    own = elastic_of(state.own)
+    own.ahead, own.beside = FAR, MANY
+    first = oldest(world, own, pool)
+    if first < 0 or (first != own.overdue[pool] and not is_overdue(world, own, pool, first)):
+        return
+    own.overdue[pool] = first
+    start(world, state, first)
+    if state.wanted[first] == 0:
+        find_turn(world, state, pool, first)
+
+
+@kernel
+def start_waiting(world: World, state: ResizingState, pool: int) -> None:
+    """Jobs that can still meet a deadline start by deadline, then those with the least work."""
+    own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
+    for at in range(begin, begin + own.dated_size[pool]):
+        job = own.dated[at]
+        if own.share[job] >= 0 and world.jobs[w.STATE, job] == w.PENDING:
+            start(world, state, job)
+    for at in range(begin, begin + own.line_size[pool]):
+        if own.spare <= 0:
+            return
+        if own.share[own.line[at]] < 0:
+            start(world, state, own.line[at])
+
+
+# ------------------------------------------------------------------------------------------- spare GPUs
+
+
+@kernel
+def offer(world: World, state: ResizingState, job: int, size: int) -> int:
+    """Put a job that may be widened into the heap; returns its size."""
+    own, draft, wanted = elastic_of(state.own), state.draft, state.wanted[job]
+    own.before[job] = wanted
+    if wanted == 0 or wanted >= state.most[job] or stays(world, job):
+        return size
+    if runs(world, job) and world.clock[w.NOW] - world.jobs[w.BEGUN, job] < own.config.rest:
+        return size
+    units = state.speeds.units[state.kind[job]]
+    return push(draft.value, draft.member, size, units[wanted + 1] - units[wanted], job)
+
+
+@kernel
+def widen(world: World, state: ResizingState, pool: int) -> None:
+    """Spare GPUs one by one to the job that gains most speed, in units of one GPU; only as far as it pays."""
+    own, draft, size = elastic_of(state.own), state.draft, 0
+    begin = own.first[pool]
+    if own.spare <= 0:
+        return
+    for at in range(begin, begin + own.dated_size[pool]):
+        size = offer(world, state, own.dated[at], size)
+    for at in range(begin, begin + own.runners_size[pool]):
+        size = offer(world, state, own.runners[at], size)
+    for at in range(own.begun_size):
+        if world.jobs[w.DEADLINE, own.begun[at]] == 0:
+            size = offer(world, state, own.begun[at], size)
+    widened = 0
+    while own.spare > 0 and size > 0 and draft.value[0] > 0:
+        job = draft.member[0]
+        if state.wanted[job] == own.before[job]:
+            state.changing[widened] = job
+            widened += 1
+        state.wanted[job] += 1
+        own.spare -= 1
+        if state.wanted[job] < state.most[job]:
+            units = state.speeds.units[state.kind[job]]
+            draft.value[0] = units[state.wanted[job] + 1] - units[state.wanted[job]]
+            settle_top(draft.value, draft.member, size)
+        else:
+            size = pop(draft.value, draft.member, size)
+    for at in range(widened):
+        job = state.changing[at]
+        if not is_worth(world, state, job):
+            state.wanted[job] = own.before[job]
+
+
+@kernel
+def is_worth(world: World, state: ResizingState, job: int) -> bool:
+    """Whether a job that runs saves enough time when it is widened; one that starts, or changes anyhow, always."""
+    own, before = elastic_of(state.own), elastic_of(state.own).before[job]
+    if world.jobs[w.WORKERS, job] != before:
+        return True
+    speeds = state.speeds.units[state.kind[job]]
+    units = own.left[job] * state.speeds.unit[state.kind[job]]
+    saved = units / speeds[before] - units / speeds[state.wanted[job]]
+    return bool(saved > own.config.pays * max(cost_of(world, job), 1))
+
+
+# ------------------------------------------------------------------------------------------- the decision
+
+
+@kernel
+def measure_work(world: World, state: ResizingState, pool: int) -> None:
+    """The work left of all jobs of a pool that run or have a deadline; of others it is known since they came."""
+    own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
+    for at in range(begin, begin + own.dated_size[pool]):
+        own.left[own.dated[at]] = work_left(world, state, own.dated[at])
+    for at in range(begin, begin + own.runners_size[pool]):
+        own.left[own.runners[at]] = work_left(world, state, own.runners[at])
+
+
+@kernel
+def give_needed(world: World, state: ResizingState, pool: int) -> None:
+    """Jobs that can't be stopped keep their GPUs; those that need some now for their deadline get them."""
+    own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
+    for at in range(begin, begin + own.dated_size[pool]):
+        if stays(world, own.dated[at]):
+            give(state, own, own.dated[at], world.jobs[w.WORKERS, own.dated[at]])
+    for at in range(begin, begin + own.runners_size[pool]):
+        if stays(world, own.runners[at]):
+            give(state, own, own.runners[at], world.jobs[w.WORKERS, own.runners[at]])
+    for at in range(begin, begin + own.dated_size[pool]):
+        job = own.dated[at]
+        if own.share[job] > 0 and not stays(world, job) and own.spare >= state.least[job]:
+            give(state, own, job, min(own.share[job], own.spare))
+
+
+@kernel
+def line_up_changes(world: World, state: ResizingState, pool: int) -> None:
+    """Those with an urgent need are placed first, then those that start, then those that are widened."""
+    own, begin, wider = elastic_of(state.own), elastic_of(state.own).first[pool], 0
+    for at in range(begin, begin + own.dated_size[pool]):
+        job = own.dated[at]
+        if own.share[job] > 0:
+            ask_for(world, state, job)
+        elif runs(world, job):
+            state.changing[wider] = job
+            wider += 1
+    for at in range(own.begun_size):
+        if own.share[own.begun[at]] <= 0:
+            ask_for(world, state, own.begun[at])
+    for at in range(begin, begin + own.runners_size[pool]):
+        state.changing[wider] = own.runners[at]
+        wider += 1
+    sort(state.changing[:wider])
+    for at in range(wider):
+        ask_for(world, state, state.changing[at])
+    own.started = own.started or own.begun_size > 0
+
+
+@kernel
+def serve(world: World, state: ResizingState, pool: int) -> None:
+    """Find the widths of all jobs of a pool."""
+    own = elastic_of(state.own)
+    own.gpus, own.begun_size = pool_gpus(world, pool), 0
+    own.spare = own.gpus
+    measure_work(world, state, pool)
+    find_shares(world, state, pool)
+    give_needed(world, state, pool)
+    keep_all(world, state, pool, least=True)
+    start_oldest(world, state, pool)
+    keep_all(world, state, pool, least=False)
+    start_waiting(world, state, pool)
+    own.spare = min(own.spare, own.beside)
+    widen(world, state, pool)
+    line_up_changes(world, state, pool)
+
+
+@kernel
+def is_full_for_new(world: World, own: ElasticState) -> bool:
+    """Whether nothing happened but that jobs without a deadline came for which no GPU is free."""
+    if world.clock[w.N_ENDED] > 0 or world.clock[w.RELEASES] != own.releases or world.clock[w.N_ARRIVED] == 0:
+        return False
+    for at in range(world.clock[w.N_ARRIVED]):
+        job = world.lists[w.L_ARRIVED, at]
+        if world.jobs[w.DEADLINE, job] > 0:
+            return False
+        for node in range(world.nodes.shape[1]):
+            mine = own.pool[job] == 0 or world.nodes[w.NODE_VC, node] in (w.OPEN, own.pool[job] - 1)
+            if mine and world.nodes[w.FREE, node] > 0:
+                return False
+    return True
+
+
+@kernel
+def decide(world: World, state: ResizingState, parts: int, plan: Decision) -> None:
+    """Look at all jobs, unless only jobs came for which there is no room before the next look."""
+    own, now = elastic_of(state.own), world.clock[w.NOW]
+    take_in(world, state)
+    catch_up(world, state)
+    if now < state.wake and is_full_for_new(world, own):
+        return
+    if not begins_look(world, state):
+        own.releases = world.clock[w.RELEASES]
+        return
+    note_runners(world, own)
+    for pool in range(len(own.first)):
+        serve(world, state, pool)
+    add_changes(world, state, plan)
+    if plan.counts[0] == 0:
+        own.releases = world.clock[w.RELEASES]
+    look_again(world, state, plan)

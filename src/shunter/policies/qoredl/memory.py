@@ -1,0 +1,89 @@
+"""What Qore-DL remembers, and its random numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shunter import world as w
+from shunter.arrays import F1, I1, Arrays, Variables, narrowed
+from shunter.compiled import kernel
+from shunter.world import World
+
+ON_LIGHTEST = 0.95  # of the tasks go to the lightest third of the hosts
+POPULATION = 8  # of the genetic search, as in the authors' code
+
+
+class QoredlConfig(Arrays):
+    """Its settings."""
+
+    flip: bool
+    adjusts: bool
+    genetic: bool
+    period: int  # from one adjustment to the next, ms
+
+
+class QoredlState(Variables):
+    """What it knows of the cluster, and room to work in."""
+
+    config: QoredlConfig
+    due: int = -1  # when running jobs are adjusted next; -1: not known yet
+    usage: float = 0.0  # U
+    free: int = 0  # instances
+    draws: int = 0  # random numbers drawn at this instant
+    factor: F1  # (hosts + 1,) by the number of hosts that are up: of the weight of a host over that of the next
+    used: F1  # (hosts,) share of instances in use
+    option: I1  # (instances + 1,) widths that a job could have ...
+    worth: F1  # (instances + 1,) ... and how good they are
+    codes: I1  # (POPULATION,) of the genetic search ...
+    bred: I1  # (POPULATION,) ... and the next generation
+
+
+qoredl_of = narrowed(QoredlState)
+
+
+def nothing_adjusted(world: World, most: int, config: QoredlConfig) -> QoredlState:
+    """No job has come yet."""
+    hosts = world.nodes.shape[1]
+    factor = np.array([(1 - ON_LIGHTEST) ** (3 / max(count, 1)) for count in range(hosts + 1)])
+    codes = [np.zeros(POPULATION, np.int64) for _ in range(2)]
+    options = np.zeros(most + 1, np.int64), np.zeros(most + 1)
+    return QoredlState(config, -1, 0.0, 0, 0, factor, np.zeros(hosts), *options, *codes)
+
+
+@kernel
+def draw_at(world: World, number: int) -> float:
+    """A random number from 0 to 1 that depends on the seed, the instant and its number (splitmix64)."""
+    mixed = 0
+    for value in (world.clock[w.SEED], world.clock[w.NOW], number):
+        mixed = (mixed ^ value) - 7046029254386353131
+        mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
+        mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
+        mixed = mixed ^ (mixed >> 31)
+    return float((mixed & 0x1FFFFFFFFFFFFF) / 9007199254740992.0)
+
+
+@kernel
+def draw(world: World, own: QoredlState) -> float:
+    """The next random number."""
+    own.draws += 1
+    return draw_at(world, own.draws)
+
+
+@kernel
+def measure_usage(world: World, own: QoredlState) -> None:
+    """U: the hosts' shares of instances in use, weighed by the chance that a task is placed there."""
+    count = 0
+    for node in range(world.nodes.shape[1]):
+        if world.nodes[w.NODE_STATE, node] == w.UP:
+            share, at = 1.0 - world.nodes[w.FREE, node] / world.nodes[w.TOTAL, node], count
+            while at > 0 and own.used[at - 1] > share:
+                own.used[at] = own.used[at - 1]
+                at -= 1
+            own.used[at] = share
+            count += 1
+    weight, weights, total = 1.0, 0.0, 0.0
+    for at in range(count):
+        total += weight * own.used[at]
+        weights += weight
+        weight *= own.factor[count]
+    own.usage = total / weights if count > 0 else 1.0

@@ -1,0 +1,244 @@
+"""Elastic in plain Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shunter import world as w
+from shunter.model import View
+from shunter.testing.resizing.active import ActiveJobs
+from shunter.testing.resizing.policy import PlainMemory, PlainResizing, Widths
+from shunter.testing.resizing.shares import NOT_ADMITTED, admit_all
+from shunter.world import F64, I64
+
+GROWTH = 1.2  # of slots
+MOST_SLOTS = 64
+BACKLOGS = 4  # that a job must have outwaited before it is overdue
+
+
+@dataclass
+class PlainPool:
+    """The jobs that may use the same nodes, and what is left for them while widths are found."""
+
+    jobs: list[int]  # of the active
+    gpus: int
+    spare: int
+    wanted: I64  # (active,)
+    begun: list[int] = field(default_factory=list)  # jobs that start, in this order
+
+
+@dataclass
+class PlainTurn:
+    """When the job that has waited longest can start; others start before only if they leave it room."""
+
+    ahead: float = np.inf  # ms from now
+    beside: int = 10**9  # GPUs that are left then
+
+
+@dataclass(frozen=True)
+class PlainElastic(PlainResizing):
+    """Meets deadlines with the fewest GPUs, and gives the others to whoever gains most; jobs without one get the rest.
+
+    A job is admitted if some share of the GPUs meets its deadline beside those due before it. What is not needed now
+    goes to running jobs, to waiting ones, and then to wider ones, if the change pays for its cost.
+    """
+
+    pays: float = 3.0
+    rest: float = 1800.0
+    patience: float = 24.0
+
+    def may_skip(self, view: View, memory: PlainMemory) -> bool:
+        """Nothing happened but that jobs without a deadline came for which no GPU is free."""
+        new = view.arrived
+        if len(view.ended) or not len(new) or view.world.clock[w.RELEASES] != memory.own.get("releases"):
+            return False
+        for job in new.tolist():
+            vc = view.jobs.vc[job]
+            mine = (view.nodes.vc == vc) | (view.nodes.vc == w.OPEN) | bool(vc < 0)
+            if view.jobs.deadline[job] > 0 or view.nodes.free[mine].any():
+                return False
+        return True
+
+    def widths(self, view: View, active: ActiveJobs, memory: PlainMemory) -> Widths:
+        """Needs first, then who runs, who waits, and who gains."""
+        wanted, order = np.zeros(len(active), np.int64), []
+        for pool in self._pools(view, active, wanted):
+            share = self._shares(view, active, pool)
+            order += self._serve(view, active, pool, share, memory)
+        return Widths(wanted, order)
+
+    # -- who is planned together
+
+    @staticmethod
+    def _pools(view: View, active: ActiveJobs, wanted: I64) -> list[PlainPool]:
+        vcs, up = view.jobs.vc[active.rows], view.nodes.state == w.UP
+        pools = []
+        for vc in np.unique(vcs).tolist():
+            mine = up if vc < 0 else up & ((view.nodes.vc == vc) | (view.nodes.vc == w.OPEN))
+            jobs = np.flatnonzero(vcs == vc).tolist()
+            gpus = int(view.nodes.total[mine].sum())
+            pools.append(PlainPool(jobs, gpus, gpus, wanted))
+        return pools
+
+    # -- what deadlines need
+
+    def _shares(self, view: View, active: ActiveJobs, pool: PlainPool) -> I64:
+        """GPUs that each job needs now for its deadline; NOT_ADMITTED where none suffice, or it has no deadline."""
+        share = np.full(len(active), NOT_ADMITTED, np.int64)
+        dated = [at for at in pool.jobs if active.due[at] < w.NEVER and active.due[at] > active.now]
+        if not dated:
+            return share
+        ahead = (active.due - active.now).astype(np.float64)
+        edges = _slots(float(round(self.interval * 1000)), float(ahead[dated].max()))
+        free = np.full(len(edges), pool.spare, np.int64)
+        for at in pool.jobs:
+            if active.stays[at] and active.due[at] == w.NEVER:
+                free[: np.searchsorted(edges, active.left[at]) + 1] -= active.width[at]
+        node_gpus = int(view.nodes.total.max())
+        speed = np.stack([active.best(at, node_gpus) for at in range(len(active))])
+        order = np.array(sorted(dated, key=lambda at: (active.due[at], at)), np.int64)
+        about = (active.least, active.most, active.width, active.cost.astype(np.float64))
+        admit_all(order, edges, free, ahead, active.left, *about, speed, share)
+        return share
+
+    # -- who gets what now
+
+    def _serve(self, view: View, active: ActiveJobs, pool: PlainPool, share: I64, memory: PlainMemory) -> list[int]:
+        """Fill in the widths wanted; returns the jobs, first to be placed first."""
+        stay = [at for at in pool.jobs if active.stays[at]]
+        for at in stay:
+            _give(pool, at, int(active.width[at]))
+        urgent = sorted((at for at in pool.jobs if share[at] > 0 and at not in stay), key=lambda at: active.due[at])
+        for at in urgent:
+            _give(pool, at, min(int(share[at]), pool.spare) if pool.spare >= active.least[at] else 0)
+        waiting = self._line(view, active, pool, share)
+        running = sorted(
+            (at for at in pool.jobs if active.runs[at]), key=lambda at: (share[at] < 0, active.due[at], at)
+        )
+        for at in running:
+            _keep(active, pool, at, int(active.least[at]))
+        turn = _start_oldest(active, pool, self._oldest(view, active, pool, memory))
+        for at in running:
+            _keep(active, pool, at, int(active.width[at]))
+        for at in waiting:
+            _start(active, pool, at, turn)
+        pool.spare = min(pool.spare, turn.beside)
+        self._widen(view, active, pool)
+        return list(dict.fromkeys([*urgent, *pool.begun, *(at for at in pool.jobs if active.runs[at])]))
+
+    @staticmethod
+    def _line(view: View, active: ActiveJobs, pool: PlainPool, share: I64) -> list[int]:
+        """Jobs that wait: those that can still meet a deadline by deadline, then those with the least work."""
+        waiting = [at for at in pool.jobs if not active.runs[at] and pool.wanted[at] == 0]
+        area = active.left * active.asked
+        return sorted(waiting, key=lambda at: (share[at] < 0, active.due[at] if share[at] >= 0 else area[at], at))
+
+    def _oldest(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainMemory) -> int | None:
+        """The job that has waited longest without a deadline, if that was too long at some time."""
+        waiting = [at for at in pool.jobs if not active.runs[at]]
+        backlog = sum(int(active.left[at] * active.asked[at]) for at in waiting)
+        for at in waiting:
+            if active.due[at] == w.NEVER:
+                job = int(active.rows[at])
+                waited = active.now - int(view.jobs.submit[job])
+                late = waited > self.patience * 3_600_000 and waited * pool.gpus > BACKLOGS * backlog
+                found = memory.own.setdefault("overdue", {})
+                if late:
+                    found[int(view.jobs.vc[job])] = job
+                return at if found.get(int(view.jobs.vc[job])) == job else None
+        return None
+
+    def _widen(self, view: View, active: ActiveJobs, pool: PlainPool) -> None:
+        """Spare GPUs one by one to the job that gains most speed, in units of one GPU; only as far as it pays."""
+        node_gpus = int(view.nodes.total.max())
+        begun = {at: int(pool.wanted[at]) for at in pool.jobs if pool.wanted[at] > 0 and not active.stays[at]}
+        speeds = {at: active.best(at, node_gpus) * active.unit[at] for at in begun}
+        open_to = {at for at in begun if active.most[at] > begun[at] and self._rested(view, active, at)}
+        spare = pool.spare
+        while spare > 0 and open_to:
+            gains = {at: speeds[at][pool.wanted[at] + 1] - speeds[at][pool.wanted[at]] for at in open_to}
+            best = max(open_to, key=lambda at: (gains[at], -at))
+            if gains[best] <= 0:
+                break
+            pool.wanted[best] += 1
+            spare -= 1
+            if pool.wanted[best] >= active.most[best]:
+                open_to.discard(best)
+        for at, before in begun.items():
+            if not self._worth(active, at, before, int(pool.wanted[at]), speeds[at]):
+                pool.wanted[at] = before
+        pool.spare = spare
+
+    def _rested(self, view: View, active: ActiveJobs, at: int) -> bool:
+        """Whether a job has run long enough since it was last changed; one that starts has."""
+        begun = int(view.world.jobs[w.BEGUN, active.rows[at]])
+        return not active.runs[at] or active.now - begun >= self.rest * 1000
+
+    def _worth(self, active: ActiveJobs, at: int, before: int, after: int, speeds: F64) -> bool:
+        """Whether a job that runs saves enough time when it is widened; one that starts, or changes anyhow, always."""
+        if after == before or active.width[at] != before:
+            return True
+        units = active.left[at] * active.unit[at]
+        saved = units / speeds[before] - units / speeds[after]
+        return bool(saved > self.pays * max(active.cost[at], 1))
+
+
+def _slots(first: float, last: float) -> F64:
+    """Ends of slots from one interval on, growing by a factor, to the last deadline."""
+    edges = [first]
+    while edges[-1] < last and len(edges) < MOST_SLOTS:
+        edges.append(edges[-1] * GROWTH)
+    return np.array([*edges[:-1], max(edges[-1], last)])
+
+
+def _give(pool: PlainPool, at: int, gpus: int) -> None:
+    pool.wanted[at] = gpus
+    pool.spare -= gpus
+
+
+def _keep(active: ActiveJobs, pool: PlainPool, at: int, most: int) -> None:
+    """A job that runs keeps up to so many of its GPUs, as far as they are left; none if too few are."""
+    more = min(most, int(active.width[at])) - int(pool.wanted[at])
+    if more <= 0 or active.stays[at]:
+        return
+    gpus = int(pool.wanted[at]) + min(more, pool.spare)
+    if gpus >= active.least[at]:
+        pool.spare -= gpus - int(pool.wanted[at])
+        pool.wanted[at] = gpus
+
+
+def _start_oldest(active: ActiveJobs, pool: PlainPool, oldest: int | None) -> PlainTurn:
+    """Start this job, or say when its turn is."""
+    if oldest is None:
+        return PlainTurn()
+    turn = PlainTurn()
+    _start(active, pool, oldest, turn)
+    return turn if pool.wanted[oldest] > 0 else _turn_of(active, pool, oldest)
+
+
+def _turn_of(active: ActiveJobs, pool: PlainPool, waits: int) -> PlainTurn:
+    """When there is room for a job if those that have GPUs end as expected."""
+    free, need = pool.spare, int(active.least[waits])
+    holders = [at for at in pool.jobs if pool.wanted[at] > 0]
+    ends = {at: active.time_left(at, int(pool.wanted[at])) for at in holders}
+    for at in sorted(holders, key=lambda at: (ends[at], at)):
+        free += int(pool.wanted[at])
+        if free >= need:
+            return PlainTurn(ends[at], free - need)
+    return PlainTurn()
+
+
+def _start(active: ActiveJobs, pool: PlainPool, at: int, turn: PlainTurn) -> None:
+    """A job that waits starts on what it asks for, or on fewer if no more are left."""
+    gpus = min(int(active.asked[at]), pool.spare)
+    if pool.wanted[at] > 0 or gpus < active.least[at]:
+        return
+    if active.time_left(at, gpus) > turn.ahead:
+        gpus = min(gpus, turn.beside)
+        if gpus < active.least[at]:
+            return
+        turn.beside -= gpus
+    _give(pool, at, gpus)
+    pool.begun.append(at)

@@ -1,0 +1,97 @@
+"""What the plain versions of policies that resize have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.model import NOTHING, Plan, Timer, View
+from shunter.testing.resizing.active import ActiveJobs, active_jobs, expected_work
+from shunter.testing.resizing.placing import COMPACT, plan_for
+from shunter.world import F64, I64
+
+MOST_TURNS = 8  # decisions at one instant
+
+
+@dataclass
+class PlainMemory:
+    """What such a policy remembers."""
+
+    at: int = -1  # the instant of the last decision ...
+    turns: int = 0  # ... and how many were made at it
+    wake: int = -1  # the timer that is set
+    seen: F64 = field(default_factory=lambda: np.zeros(2))  # work of ended jobs, in all (ms), and how many there were
+    expected: dict[int, float] = field(default_factory=dict)  # job -> its work in all, as expected when it came
+    own: dict[str, Any] = field(default_factory=dict)  # what only one policy remembers
+
+
+@dataclass(frozen=True)
+class Widths:
+    """How many GPUs each job should have, 0: none; and whose turn it is first."""
+
+    wanted: I64  # (jobs,)
+    order: list[int]
+
+
+@dataclass(frozen=True)
+class PlainResizing(ABC):
+    """A policy in plain Python that gives jobs more or fewer GPUs, the same as a compiled one does."""
+
+    interval: float = 120.0
+    remaining: str = "declared"
+
+    style = COMPACT
+
+    @abstractmethod
+    def widths(self, view: View, active: ActiveJobs, memory: PlainMemory) -> Widths:
+        """How wide each job should be now."""
+
+    def may_skip(self, view: View, memory: PlainMemory) -> bool:
+        """Whether what happened can wait for the next look."""
+        return False
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """True durations, for an oracle."""
+        return frozenset({"duration"}) if self.remaining == "oracle" else frozenset()
+
+    def start(self, cluster: Cluster, previous: Any = None) -> PlainMemory:
+        """A fresh memory."""
+        return PlainMemory()
+
+    def decide(self, view: View, memory: PlainMemory) -> Plan:
+        """Look at all jobs once at an instant, and again where something new happens at it."""
+        self._learn(view, memory)
+        if view.now < memory.wake and self.may_skip(view, memory):
+            return NOTHING
+        fresh = memory.at != view.now
+        memory.turns = 0 if fresh else memory.turns + 1
+        new = len(view.ended) or (view.jobs.started[view.arrived] < 0).any()
+        releases = int(view.world.clock[w.RELEASES])
+        if not fresh and (memory.turns >= MOST_TURNS or not new):
+            memory.own["releases"] = releases
+            return NOTHING
+        memory.at = view.now
+        active = active_jobs(view, memory.expected)
+        if not len(active):
+            return NOTHING
+        widths = self.widths(view, active, memory)
+        actions = plan_for(view, active, widths.wanted, widths.order, self.style)
+        if not actions:
+            memory.own["releases"] = releases
+        step = round(self.interval * 1000)
+        memory.wake = (view.now // step + 1) * step
+        return Plan([*actions, Timer(memory.wake)])
+
+    @staticmethod
+    def _learn(view: View, memory: PlainMemory) -> None:
+        done = view.ended[view.jobs.state[view.ended] == w.DONE]
+        memory.seen += (float(view.world.progress[w.WORK, done].sum()), len(done))
+        for job in view.arrived.tolist():
+            if job not in memory.expected:
+                memory.expected[job] = expected_work(view, job, memory.seen)

@@ -1,0 +1,95 @@
+"""Compiled policies that resize give the events of their plain versions, on small worlds and on a part of Philly."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shunter import registry
+from shunter import world as w
+from shunter.cluster import Cluster, NodeGroup, Overheads
+from shunter.model import GPU, Trace
+from shunter.scaling.curves import Scaling, ScalingCurve
+from shunter.sim import Scenario, Simulator
+from shunter.testing.cases import CASES
+from shunter.testing.resizing import plain
+from shunter.testing.widths import ElasticStay, replayed
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import workload
+
+CURVE = ScalingCurve("m", ((2, 0.9), (4, 0.75)), ((2, 0.5), (4, 0.4)))
+KNOWN = Scenario(scaling=Scaling((CURVE,)))
+POLICIES = [
+    "elastic",
+    "elastic:interval=30,rest=60,pays=0.5,patience=0.02,remaining=oracle",
+    "optimus:interval=100",
+    "slaq:interval=60",
+    "qoredl:interval=10",
+    "qoredl:interval=40,flip=false,search=genetic",
+]
+
+
+def assert_same(policy, trace, machines, scenario=KNOWN):
+    chosen, runs = registry.policy(policy), []
+    for each in (chosen, plain(chosen)):
+        run = Simulator(trace, machines, scenario=scenario)
+        run.run(each)
+        runs.append(run)
+    assert runs[0].events.tolist() == runs[1].events.tolist()
+    return runs[0]
+
+
+@st.composite
+def worlds_drawn(draw):
+    """Jobs of which most have a range or a deadline, some can't be stopped, on a few uneven nodes."""
+    count = draw(st.integers(2, 14))
+    column = lambda low, high: np.array(draw(st.lists(st.integers(low, high), min_size=count, max_size=count)))  # noqa: E731
+    asked, work, ranged = column(1, 4), column(1, 40) * 30_000, column(0, 3) > 0
+    trace = Trace.of(
+        "t", [f"j{at}" for at in range(count)], submit=np.sort(column(0, 60)) * 20_000, duration=work, gpus=asked * GPU,
+        declared=np.where(column(0, 4) > 0, work * column(1, 3) // 2, 0), deadline=column(0, 60) * 60_000,
+        min_gpus=np.where(ranged, np.maximum(asked - column(0, 2), 1), 0),
+        max_gpus=np.where(ranged, asked + column(0, 4), 0),
+        model=np.where(column(0, 1) > 0, 0, -1), models=("m",), checkpointable=column(0, 4) > 0,
+        vc=column(0, 1), vcs=("a", "b"),
+    )  # fmt: skip
+    costs = Overheads(
+        checkpoint=((8, draw(st.sampled_from([0.0, 5.0]))),), restart=((8, draw(st.sampled_from([0.0, 25.0]))),)
+    )
+    groups = (NodeGroup(1, 6, vc="a"), NodeGroup(2, 4, vc="a"), NodeGroup(2, 8, vc="b"))
+    return trace, Cluster("c", groups, overheads=costs)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=12, deadline=None)
+@given(worlds_drawn())
+def test_small_worlds_are_as_in_plain_python(policy, drawn):
+    trace, machines = drawn
+    run = assert_same(policy, trace, machines)
+
+    def rate(job: int, stay: ElasticStay) -> float:
+        speeds, asked = CURVE.speeds(12), int(trace.gpus[job]) // GPU
+        if not trace.elastic[job] or trace.model[job] < 0:
+            return stay.gpus / asked
+        return speeds[int(stay.machines > 1), stay.gpus] / speeds[0, asked]
+
+    if not machines.overheads.checkpoint[0][1]:  # stops that take a while are not replayed
+        assert replayed(run.events, trace, machines, rate) == run.world.jobs[w.ENDED_AT].tolist()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_situation_is_as_in_plain_python(policy, case):
+    assert_same(policy, case.trace, case.cluster, case.scenario)
+
+
+@pytest.mark.parametrize("policy", ["elastic", "optimus", "slaq", "qoredl"])
+def test_a_part_of_a_trace_is_as_in_plain_python(policy):
+    jobs = workload.elastic(workload.jobs()[0].select(np.arange(3000, 3100)))
+    assert_same(policy, jobs, workload.costly(2), Scenario())
