@@ -284,7 +284,23 @@ def test_a_search_that_takes_too_long_or_dies_is_ended(tmp_path: Path) -> None:
     assert not slow.busy
     dead = BackgroundSearch()
     dead.start(task)
+    assert wait(lambda: dead._process.pid is not None, 60)
     dead._process.kill()
     found: list[object] = []
     assert wait(lambda: bool(found.append(dead.poll()) or found[-1] is not None), 60)
-    assert "without an answer" in str(found[-1])
+    assert "without an answer" in str(found[-1]) or "could not be begun" in str(found[-1])
+
+
+def test_a_large_task_makes_no_round_wait(tmp_path: Path, monkeypatch) -> None:
+    """A process reads its task only when all is loaded, and a pipe holds little of it: a thread waits, not a round."""
+    from multiprocessing.context import SpawnProcess
+
+    let_go = threading.Event()
+    monkeypatch.setattr(SpawnProcess, "start", lambda _: let_go.wait(60) and None)
+    search = BackgroundSearch()
+    search.start(None)  # type: ignore[arg-type]
+    assert search.busy
+    assert search.poll() is None  # neither waits
+    let_go.set()
+    search.close()
+    assert not search.busy

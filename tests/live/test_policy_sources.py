@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shunter import registry
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Round
 from shunter.live.backing_out import back_out
@@ -20,6 +21,7 @@ from shunter.live.journal_file import DamagedError
 from shunter.live.metrics import Metrics
 from shunter.live.running import ControllerSettings, policy_of, run
 from shunter.live.sources import PolicyChoice
+from shunter.live.standing import places
 from shunter.live.switch_log import SwitchLog
 from shunter.registry import policy
 from shunter.testing.memory_manager import MemoryManager
@@ -308,3 +310,13 @@ def test_of_two_controllers_the_one_that_gives_way_switches_nothing(tmp_path: Pa
     assert "another controller" in results[-1].paused
     assert log_of(tmp_path / "journal.db") == [("", BASE, DONE)]
     assert manager.calls["change"] == 0
+
+
+@pytest.mark.parametrize("text", ["saf:backfill=easy", "wfp3:backfill=easy", "srsf", "tiresias"])
+def test_a_policy_that_takes_over_orders_all_that_wait_as_a_fresh_one_would(tmp_path: Path, text: str) -> None:
+    results = control(busy(), tmp_path / "journal.db", Scripted((BASE, text, BASE)), mode=Mode.WATCH)
+    assert [result.policy for result in results] == [BASE, registry.text(policy(text)), BASE]
+    for result in results:
+        fresh = places(policy(result.policy), result.round.snapshot)
+        assert result.round.ranking == sorted(result.round.ranking, key=fresh.__getitem__)
+        assert len(result.round.ranking) == 3

@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import resource
 import signal
+import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -25,6 +26,7 @@ from shunter.processes import safe_path
 from shunter.registry import policy
 
 NICEST = 19
+STARTING_S = 5.0  # at the end, for a process that has just begun
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +89,17 @@ def _work(task: PilotTask, pipe: Connection, parent: int) -> None:
 
 @dataclass
 class BackgroundSearch:
-    """At most one search at a time; ``poll`` never waits."""
+    """At most one search at a time; ``start`` and ``poll`` never wait.
+
+    A thread starts the process: its task is large, and a new process reads it only after it has loaded all libraries.
+    """
 
     longest_s: float = 3600.0  # wall-clock time after which it is ended
     _process: SpawnProcess | None = None
     _pipe: Connection | None = None
-    _begun: float = field(default=0.0)
+    _starting: threading.Thread | None = None
+    _failed: str = ""  # why it could not be started
+    _begun: float = 0.0
 
     @property
     def busy(self) -> bool:
@@ -104,39 +111,50 @@ class BackgroundSearch:
         context = multiprocessing.get_context("spawn")
         self._pipe, far = context.Pipe(duplex=False)
         self._process = context.Process(target=_work, args=(task, far, os.getpid()), daemon=True, name="autopilot")
-        with safe_path():
-            self._process.start()
-        far.close()
-        self._begun = time.monotonic()
+        self._begun, self._failed = time.monotonic(), ""
+        self._starting = threading.Thread(target=self._start, args=(self._process, far), daemon=True)
+        self._starting.start()
+
+    def _start(self, process: SpawnProcess, far: Connection) -> None:
+        try:
+            with safe_path():
+                process.start()
+        except (OSError, ValueError) as problem:  # no more processes, no memory, or it died while it began
+            self._failed = str(problem)
+        finally:
+            far.close()
 
     def poll(self) -> PilotAnswer | str | None:
         """The answer, why there is none, or None while it is sought."""
-        if self._process is None or self._pipe is None:
+        if self._process is None or self._pipe is None or self._starting is None:
             return None
-        try:
-            if self._pipe.poll():
-                found: PilotAnswer = self._pipe.recv()
-                self.close()
-                return found
-        except (EOFError, OSError):
-            code = self._ended()
-            self.close()
-            return f"the search ended without an answer (code {code})"
         if time.monotonic() - self._begun > self.longest_s:
             self.close()
             return f"the search took longer than {self.longest_s:g} s"
-        return None
+        found = None if self._starting.is_alive() else self._received(self._process, self._pipe)
+        if found is not None:
+            self.close()
+        return found
 
-    def _ended(self) -> int | None:
-        assert self._process is not None
-        self._process.join(1.0)
-        return self._process.exitcode
+    def _received(self, process: SpawnProcess, pipe: Connection) -> PilotAnswer | str | None:
+        if self._failed:
+            return f"the search could not be begun: {self._failed}"
+        try:
+            return pipe.recv() if pipe.poll() else None
+        except (EOFError, OSError):
+            process.join(1.0)
+            return f"the search ended without an answer (code {process.exitcode})"
 
     def close(self) -> None:
         """End it."""
-        if self._process is not None and self._process.is_alive():
-            self._process.kill()
-            self._process.join(5.0)
+        process, pid = self._process, self._process.pid if self._process is not None else None
+        if process is not None and pid is not None and process.is_alive():
+            process.kill()  # also one that is just loading libraries: who starts it then gives up
+        if self._starting is not None:
+            self._starting.join(STARTING_S)
+        if process is not None and process.pid is not None:
+            process.kill()
+            process.join(STARTING_S)
         if self._pipe is not None:
             self._pipe.close()
-        self._process = self._pipe = None
+        self._process = self._pipe = self._starting = None
