@@ -16,6 +16,7 @@ from shunter.capabilities import Compilable, Holds, Learns, capability
 from shunter.errors import PolicyError, ShunterError
 from shunter.params import Among, Between, Growing, named
 from shunter.protocols import Policy
+from shunter.scheduling.resizing.policy import Resizing
 from shunter.seeding import rng
 from shunter.tuning.spaces import PolicySpace, SearchedParam, choosable, space_of
 
@@ -81,10 +82,10 @@ def _check_usable(policy: Policy) -> None:
             f"the autopilot can't choose '{registry.text(policy)}': it knows the truth, holds jobs back, or would"
             " lose its model with a switch; name another"
         )
-    if not isinstance(policy, Compilable):
+    if isinstance(policy, Resizing) or not isinstance(policy, Compilable):
         raise PolicyError(
-            f"the autopilot can't choose '{registry.text(policy)}': it is not compiled, so trying it would take too"
-            " long, and a live cluster has no lever to resize jobs; name another"
+            f"the autopilot can't choose '{registry.text(policy)}': it resizes jobs, for which a live cluster has no"
+            " lever, or is not compiled, so that trying it would take too long; name another"
         )
 
 
