@@ -270,3 +270,11 @@ def test_run_times_of_jobs_that_ran_when_the_run_began_are_not_known(source: str
         known = work.knowledge.at(simulator, now)
         found.append((known.duration.tolist(), look.durations.tolist(), work.rule.name, fixed.policy, fixed.value))
     assert found[0] == found[1]
+
+
+def test_any_leaves_out_policies_with_a_model_and_no_others() -> None:
+    from shunter.adapting.study import _spaces
+
+    names = {space.policy for space in _spaces("any")}
+    assert {"tiresias", "saf", "themis", "fifo"} <= names
+    assert "qssf" not in names

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from shunter import clusters
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.replay import PILOT, PilotReplay, ReplayOptions
-from shunter.adapting.autopilot.rule import Answer, Autopilot, AutopilotLimits, PastDays, Verdict, past_days
+from shunter.adapting.autopilot.rule import Autopilot, AutopilotLimits, PastDays, PilotAction, PilotVerdict, past_days
 from shunter.cli.main import app
 from shunter.errors import PolicyError, RunError
 from shunter.generating.known_jobs import DAY, HOUR
@@ -103,31 +103,31 @@ def test_wrong_limits_are_refused(text: str) -> None:
 
 def test_it_switches_to_what_was_better_and_says_why(past: PastDays) -> None:
     found = Autopilot(candidates(), QUICK).decide(past, BASE)
-    assert found.answer is Answer.SWITCH
+    assert found.answer is PilotAction.SWITCH
     assert found.policy.startswith(BEST)
     assert "times as good in the days before" in found.why
     assert "JCT" in found.evidence
     assert 2 <= found.evaluations <= QUICK.budget
     again = Autopilot(candidates(), QUICK).decide(past, found.policy)
-    assert again.answer is Answer.STAY
+    assert again.answer is PilotAction.STAY
 
 
 def test_it_can_not_tell_without_enough_of_the_past(past: PastDays) -> None:
     for limits, words in (("days=84,least_days=60", "days are known"), ("least_jobs=5000", "jobs are known")):
         strict = AutopilotLimits.of(f"check_days=0.5,{limits if 'days' in limits else 'days=4,least_days=1,' + limits}")
         found = Autopilot(candidates(), strict).decide(past, BASE)
-        assert found.answer is Answer.UNKNOWN
+        assert found.answer is PilotAction.UNKNOWN
         assert found.policy == BASE
         assert words in found.why
     nothing = dataclasses.replace(past, trace=past.trace.select(np.zeros(0, np.int64)))
-    assert Autopilot(candidates(), QUICK).decide(nothing, BASE).answer is Answer.UNKNOWN
+    assert Autopilot(candidates(), QUICK).decide(nothing, BASE).answer is PilotAction.UNKNOWN
     gone = dataclasses.replace(past, now=past.now + 3 * DAY)  # the clock has jumped: nothing came lately
-    assert Autopilot(candidates(), QUICK).decide(gone, BASE).answer is Answer.UNKNOWN
+    assert Autopilot(candidates(), QUICK).decide(gone, BASE).answer is PilotAction.UNKNOWN
 
 
 def test_it_does_not_switch_too_often_or_for_too_little(past: PastDays) -> None:
     found = Autopilot(candidates(), QUICK).decide(past, BASE, since_switch_h=3.0)
-    assert (found.answer, found.evaluations) == (Answer.STAY, 0)
+    assert (found.answer, found.evaluations) == (PilotAction.STAY, 0)
     assert "3.0 h ago" in found.why
     much = dataclasses.replace(QUICK, gain=50.0)
     assert "is needed" in Autopilot(candidates(), much).decide(past, BASE).why
@@ -137,10 +137,10 @@ def test_it_does_not_switch_too_often_or_for_too_little(past: PastDays) -> None:
 def test_the_limits_of_the_operator_hold(past: PastDays, limit: str) -> None:
     tight = dataclasses.replace(QUICK, **{limit: 0.1 if limit == "worst_p99" else 10.0})
     found = Autopilot(candidates(), tight).decide(past, BASE)
-    assert found.answer is Answer.STAY
+    assert found.answer is PilotAction.STAY
     assert "within the limits" in found.why
     back = Autopilot(candidates(), tight).decide(past, BEST)  # what is in force is outside of them, too
-    assert (back.answer, back.policy) == (Answer.SWITCH, BASE)
+    assert (back.answer, back.policy) == (PilotAction.SWITCH, BASE)
     assert "back to the baseline" in back.why
 
 
@@ -149,7 +149,7 @@ def test_the_last_days_must_confirm_a_choice(past: PastDays, monkeypatch) -> Non
 
     monkeypatch.setattr(rule._Trial, "confirmed", lambda *_: False)
     found = Autopilot(candidates(), QUICK).decide(past, BASE)
-    assert found.answer is Answer.STAY
+    assert found.answer is PilotAction.STAY
     assert "don't confirm" in found.why
 
 
@@ -157,7 +157,7 @@ def test_where_nobody_waits_nothing_is_searched() -> None:
     trace = habitual(300, 512, 0.05)
     idle = past_days(trace, clusters.load("64x8"), int(trace.submit[-1]) + 1)
     found = Autopilot(candidates(), dataclasses.replace(QUICK, least_days=0.51, days=84)).decide(idle, BASE)
-    assert found.answer is Answer.STAY
+    assert found.answer is PilotAction.STAY
     assert found.evaluations == 0
 
 
@@ -212,7 +212,7 @@ def test_what_comes_later_changes_no_decision_before(trace_file: Path, tmp_path:
 
 
 def test_a_policy_that_does_harm_is_handed_back_within_a_day_and_rests(trace_file: Path, monkeypatch) -> None:
-    harmful = Verdict(Answer.SWITCH, "ljf", "a bad idea")
+    harmful = PilotVerdict(PilotAction.SWITCH, "ljf", "a bad idea")
     monkeypatch.setattr(Autopilot, "decide", lambda *_: harmful)
     run = replay(trace_file, rest=2 * DAY).piloted()
     assert run.days[0].handed_back

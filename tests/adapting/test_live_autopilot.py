@@ -14,8 +14,8 @@ import pytest
 
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.live import LivePilot
-from shunter.adapting.autopilot.rule import Answer, AutopilotLimits, Verdict
-from shunter.adapting.autopilot.site_jobs import EndedJobs, joined, trace_of, with_unfinished
+from shunter.adapting.autopilot.rule import AutopilotLimits, PilotAction, PilotVerdict
+from shunter.adapting.autopilot.site_jobs import JobsToKeep, joined, trace_of, with_unfinished
 from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask, answered
 from shunter.generating.repository import WorkloadRepository
 from shunter.live.backend import LiveBackend, Rhythm
@@ -119,8 +119,8 @@ def one_round():
     return backend.current
 
 
-def said(policy: str = BEST, in_force: str = BASE, answer: Answer = Answer.SWITCH) -> PilotAnswer:
-    return PilotAnswer(Verdict(answer, policy, "because"), in_force)
+def said(policy: str = BEST, in_force: str = BASE, answer: PilotAction = PilotAction.SWITCH) -> PilotAnswer:
+    return PilotAnswer(PilotVerdict(answer, policy, "because"), in_force)
 
 
 def offered(source: LivePilot, current) -> str:
@@ -139,7 +139,7 @@ def test_what_a_search_says_is_believed_only_if_it_may_be(tmp_path: Path) -> Non
         (said(in_force=BEST), ""),  # decided on another policy than the one in force
         (said("evil_policy.Evil"), "not among the candidates"),
         (said("saf"), "not among the candidates"),
-        (said(BASE, answer=Answer.UNKNOWN), "can't tell yet, because because"),
+        (said(BASE, answer=PilotAction.UNKNOWN), "can't tell yet, because because"),
         ("the search took longer than 5 s", "can't tell yet, because the search took longer"),
     ):
         source = pilot(tmp_path, _search=Said(answer), _asked=time.monotonic())
@@ -205,7 +205,7 @@ def test_hostile_jobs_are_kept_or_left_out_and_spoil_no_hour(tmp_path: Path) -> 
 
 
 def test_ended_jobs_are_kept_once_and_come_back_if_they_could_not_be_written() -> None:
-    manager, jobs = busy(), EndedJobs()
+    manager, jobs = busy(), JobsToKeep()
     backend = LiveBackend(manager, Rhythm(0.0, 0.0))
     backend.look()
     jobs.note(backend.current)
@@ -250,12 +250,12 @@ def test_a_task_survives_the_way_to_its_process_and_a_full_disk_is_reported(tmp_
     found: list[object] = []
     assert wait(lambda: bool(found.append(search.poll()) or found[-1] is not None), 180)
     assert isinstance(found[-1], PilotAnswer)
-    assert found[-1].verdict.answer is Answer.UNKNOWN
+    assert found[-1].verdict.answer is PilotAction.UNKNOWN
     assert not found[-1].kept
 
 
 def test_jobs_that_could_not_be_kept_are_tried_again_and_no_problem_ends_a_round(tmp_path: Path, monkeypatch) -> None:
-    verdict = Verdict(Answer.UNKNOWN, BASE, "jobs: No space left on device")
+    verdict = PilotVerdict(PilotAction.UNKNOWN, BASE, "jobs: No space left on device")
     for answer in (PilotAnswer(verdict, BASE, kept=False), "the search ended without an answer (code -9)"):
         source = pilot(tmp_path, history=recent(60), _search=Said(answer), _sent=list(busy().jobs.values())[:1])
         source.begin("", None)

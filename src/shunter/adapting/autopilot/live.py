@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shunter.adapting.autopilot.candidates import Candidates
-from shunter.adapting.autopilot.rule import Answer, AutopilotLimits, Verdict
-from shunter.adapting.autopilot.site_jobs import EndedJobs, joined, trace_of
+from shunter.adapting.autopilot.rule import AutopilotLimits, PilotAction, PilotVerdict
+from shunter.adapting.autopilot.site_jobs import JobsToKeep, joined, trace_of
 from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask
 from shunter.errors import ShunterError
 from shunter.live import warming
@@ -42,7 +42,7 @@ class LivePilot:
     name: str = "the autopilot"
     remark: str = ""
     _search: BackgroundSearch = field(default_factory=BackgroundSearch)
-    _ended: EndedJobs = field(default_factory=EndedJobs)
+    _ended: JobsToKeep = field(default_factory=JobsToKeep)
     _sent: list[LiveJob] = field(default_factory=list)  # ended jobs that the search is to keep
     _in_force: str = ""
     _switched: float = -float("inf")  # by the monotonic clock: the other one may jump
@@ -130,7 +130,7 @@ class LivePilot:
     def _weigh(self, found: PilotAnswer) -> None:
         verdict = found.verdict
         self.remark = _said(verdict, found.problems)
-        if verdict.answer is not Answer.SWITCH or found.in_force != self._in_force:
+        if verdict.answer is not PilotAction.SWITCH or found.in_force != self._in_force:
             return
         if not self.candidates.contains(verdict.policy):
             self.remark = f"can't tell yet, because the search found what is not among the candidates: {verdict.policy}"
@@ -149,7 +149,7 @@ class LivePilot:
 class _Ready:
     """A choice whose kernels are loaded beside the rounds, before one of them uses it."""
 
-    def __init__(self, verdict: Verdict, chosen: Policy) -> None:
+    def __init__(self, verdict: PilotVerdict, chosen: Policy) -> None:
         self.verdict, self.policy = verdict, chosen
         self._thread = threading.Thread(target=warming.rounds, args=(chosen,), daemon=True)
         self._thread.start()
@@ -160,10 +160,10 @@ class _Ready:
         return not self._thread.is_alive()
 
 
-def _said(verdict: Verdict, problems: tuple[str, ...]) -> str:
+def _said(verdict: PilotVerdict, problems: tuple[str, ...]) -> str:
     left = f"; left out: {'; '.join(problems)}" if problems else ""
     numbers = f" ({verdict.evidence})" if verdict.evidence else ""
-    if verdict.answer is Answer.UNKNOWN:
+    if verdict.answer is PilotAction.UNKNOWN:
         return f"can't tell yet, because {verdict.why}{left}"
-    words = f"would switch to {verdict.policy}" if verdict.answer is Answer.SWITCH else f"stays {verdict.policy}"
+    words = f"would switch to {verdict.policy}" if verdict.answer is PilotAction.SWITCH else f"stays {verdict.policy}"
     return f"{words}: {verdict.why}{numbers}{left}"

@@ -21,10 +21,10 @@ from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.rule import (
     DECISIONS_AT_LEAST,
     DECISIONS_PER_JOB,
-    Answer,
     Autopilot,
     AutopilotLimits,
     PastDays,
+    PilotAction,
     past_days,
 )
 from shunter.adapting.controller import plain_run
@@ -243,7 +243,7 @@ class PilotReplay:
             if at > self.begin:
                 memory = simulator.run(registry.policy(text), until=at, memory=memory)
             best = self._best_of_truth(simulator, memory, text, at)
-            decisions.append(ReplayedDecision(at, Answer.SWITCH, text, best, "the truth", ""))
+            decisions.append(ReplayedDecision(at, PilotAction.SWITCH, text, best, "the truth", ""))
             if best != text:
                 text, memory = best, registry.policy(best).start(simulator.cluster, memory)
             step()
@@ -297,12 +297,12 @@ class _Flight:
         """Decide by what is known, unless the jobs are handed back."""
         if at < self._resumes:
             why = "the guard has handed the jobs back"
-            self.decisions.append(ReplayedDecision(at, Answer.STAY, self.text, self.text, why, ""))
+            self.decisions.append(ReplayedDecision(at, PilotAction.STAY, self.text, self.text, why, ""))
             return
         past = self.replay.past(self.simulator, at)
         found = self.replay.pilot.decide(past, self.text, (at - self._switched) / HOUR)
         self.decisions.append(ReplayedDecision(at, found.answer, self.text, found.policy, found.why, found.evidence))
-        if found.answer is Answer.SWITCH:
+        if found.answer is PilotAction.SWITCH:
             self._switch(found.policy, at)
 
     def _switch(self, text: str, at: int) -> None:
@@ -324,7 +324,7 @@ class _Flight:
         self.days.append(WatchedDay(at, ratios[0], ratios[1], back))
         if back:
             why = f"the guard: {ratios[0]:.3f} times the shadow's time in the system over a day"
-            self.decisions.append(ReplayedDecision(at, Answer.SWITCH, self.text, self._base, why, ""))
+            self.decisions.append(ReplayedDecision(at, PilotAction.SWITCH, self.text, self._base, why, ""))
             self._switch(self._base, at)
             self._resumes = at + self.replay.options.rest
 

@@ -58,7 +58,7 @@ class AutopilotLimits:
         return found
 
 
-class Answer(StrEnum):
+class PilotAction(StrEnum):
     """What came of a decision."""
 
     SWITCH = "switch"
@@ -67,10 +67,10 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PilotVerdict:
     """Whether to switch, to what, and why."""
 
-    answer: Answer
+    answer: PilotAction
     policy: str  # to be in force from now on
     why: str
     evidence: str = ""
@@ -119,21 +119,21 @@ class Autopilot:
     seed: int = 0
     on_evaluation: Callable[[], None] = lambda: None
 
-    def decide(self, past: PastDays, in_force: str, since_switch_h: float = math.inf) -> Verdict:
+    def decide(self, past: PastDays, in_force: str, since_switch_h: float = math.inf) -> PilotVerdict:
         """What should be in force now, by what is known of the past."""
         begun, limits = time.perf_counter(), self.limits
         window = past.last(limits.days)
         if why := self._unknown(window):
-            return Verdict(Answer.UNKNOWN, in_force, why)
+            return PilotVerdict(PilotAction.UNKNOWN, in_force, why)
         if since_switch_h < limits.hours:
             why = f"the last switch was {since_switch_h:.1f} h ago, and one per {limits.hours:g} h is allowed"
-            return Verdict(Answer.STAY, in_force, why)
+            return PilotVerdict(PilotAction.STAY, in_force, why)
         trial = _Trial(window, self, limits.check_days)
         base = trial.of(self.candidates.baseline)
         if base is None:
-            return Verdict(Answer.UNKNOWN, in_force, "the baseline could not be replayed")
+            return PilotVerdict(PilotAction.UNKNOWN, in_force, "the baseline could not be replayed")
         if base.waited < WORTH_A_SEARCH and in_force == self.candidates.baseline:
-            return Verdict(Answer.STAY, in_force, f"jobs hardly wait ({base.waited:.1%} of their time)")
+            return PilotVerdict(PilotAction.STAY, in_force, f"jobs hardly wait ({base.waited:.1%} of their time)")
         found = trial.searched(in_force, limits.budget)
         return self._verdict(trial, found, in_force, time.perf_counter() - begun)
 
@@ -154,25 +154,25 @@ class Autopilot:
             return f"no job came in the last {limits.check_days:g} days, or none before them"
         return ""
 
-    def _verdict(self, trial: _Trial, best: str, in_force: str, seconds: float) -> Verdict:
+    def _verdict(self, trial: _Trial, best: str, in_force: str, seconds: float) -> PilotVerdict:
         base, limits = self.candidates.baseline, self.limits
         outside = "" if in_force == base else trial.outside(in_force)
         tried, numbers = len(trial.runs), trial.evidence(best, in_force)
         if outside and (best == base or not trial.confirmed(best, base)):
-            return Verdict(Answer.SWITCH, base, f"back to the baseline: {outside}", numbers, tried, seconds)
+            return PilotVerdict(PilotAction.SWITCH, base, f"back to the baseline: {outside}", numbers, tried, seconds)
         if best == in_force:
-            return Verdict(Answer.STAY, in_force, trial.nothing_better(in_force), numbers, tried, seconds)
+            return PilotVerdict(PilotAction.STAY, in_force, trial.nothing_better(in_force), numbers, tried, seconds)
         gain = trial.gain(best, in_force)
         if not outside and gain < limits.gain:
             why = f"{best} would be {gain:.3f} times as good, and {limits.gain:g} is needed"
-            return Verdict(Answer.STAY, in_force, why, numbers, tried, seconds)
+            return PilotVerdict(PilotAction.STAY, in_force, why, numbers, tried, seconds)
         if not trial.confirmed(best, base if outside else in_force):
             why = f"the last {limits.check_days:g} days don't confirm {best}"
-            return Verdict(Answer.STAY, in_force, why, numbers, tried, seconds)
+            return PilotVerdict(PilotAction.STAY, in_force, why, numbers, tried, seconds)
         because = f"it would have been {gain:.3f} times as good in the days before" + (
             f", and {outside}" if outside else ""
         )
-        return Verdict(Answer.SWITCH, best, because, numbers, tried, seconds)
+        return PilotVerdict(PilotAction.SWITCH, best, because, numbers, tried, seconds)
 
 
 def trial_days_empty(past: PastDays, check_days: float) -> bool:

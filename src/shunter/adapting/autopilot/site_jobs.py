@@ -24,7 +24,7 @@ from shunter.world import I64
 MOST = 50_000  # ended jobs that are kept until they are written, the last ones
 
 
-class EndedJobs:
+class JobsToKeep:
     """The jobs that have ended since they were last taken."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 from shunter.adapting.autopilot.candidates import Candidates
-from shunter.adapting.autopilot.rule import Answer, Autopilot, AutopilotLimits, Verdict, past_days
+from shunter.adapting.autopilot.rule import Autopilot, AutopilotLimits, PilotAction, PilotVerdict, past_days
 from shunter.adapting.autopilot.site_jobs import with_unfinished
 from shunter.cluster import Cluster
 from shunter.errors import ShunterError
@@ -50,7 +50,7 @@ class PilotTask:
 class PilotAnswer:
     """What came of it."""
 
-    verdict: Verdict
+    verdict: PilotVerdict
     in_force: str  # when it began
     problems: tuple[str, ...] = ()  # files of the repository that were left out
     kept: bool = True  # whether the ended jobs are in the repository now
@@ -70,7 +70,7 @@ def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
     past = past_days(known, task.cluster, task.now, task.candidates.first)
     pilot = Autopilot(task.candidates, task.limits, on_evaluation=alive)
     verdict = pilot.decide(past, task.in_force, task.since_switch_h)
-    if verdict.answer is Answer.SWITCH:
+    if verdict.answer is PilotAction.SWITCH:
         warming.rounds(policy(verdict.policy))  # for the controller: it loads what is compiled
     return PilotAnswer(verdict, task.in_force, tuple(kept.problems[:3]))
 
@@ -84,7 +84,7 @@ def _work(task: PilotTask, pipe: Connection, parent: int) -> None:
         pipe.send(answered(task, parent))
     except (ShunterError, OSError) as problem:  # such as a full disk
         why = f"{task.folder}: {problem.strerror or problem}" if isinstance(problem, OSError) else str(problem)
-        pipe.send(PilotAnswer(Verdict(Answer.UNKNOWN, task.in_force, why), task.in_force, kept=False))
+        pipe.send(PilotAnswer(PilotVerdict(PilotAction.UNKNOWN, task.in_force, why), task.in_force, kept=False))
 
 
 @dataclass
