@@ -68,7 +68,7 @@ def searches(work: Adapting) -> None:
 
 def whole(work: Adapting) -> None:
     """A run that adapts every hour."""
-    took, (run, _) = timed(lambda: work.adapted(AUTOSCHED, work.given))
+    took, run = timed(lambda: work.adapted(AUTOSCHED, work.given))
     mean, slowest = (f(each.seconds for each in run.searches) for f in (lambda x: np.mean(list(x)), max))
     print(  # noqa: T201
         f"{work.given:10} whole: {took / 60:.1f} minutes of CPU, {run.evaluations:,} evaluations in {len(run.searches)}"

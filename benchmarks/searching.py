@@ -34,7 +34,7 @@ def _timed(setup: Setup, options: AdaptingOptions) -> tuple[AdaptedRun, float, f
     """A run, and its seconds by the clock and of CPU time."""
     work = Adapting(setup, options)
     begun, cpu = time.perf_counter(), time.process_time()
-    run, _ = work.adapted(OPTIMAL, work.given)
+    run = work.adapted(OPTIMAL, work.given)
     return run, time.perf_counter() - begun, time.process_time() - cpu
 
 

@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from shunter import registry
 from shunter import world as w
+from shunter.adapting.aggregating import aggregated
 from shunter.adapting.controller import AdaptingScheduler, SearchTimes, plain_run
 from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.objectives import look_ahead_value
 from shunter.adapting.outlooks import ReplayedHour, TrueHour
-from shunter.adapting.searching import SettingSpace, search_on, search_whole
+from shunter.adapting.searching import HORIZON, LookAhead, SettingSpace, halved, search_on, search_whole
 from shunter.adapting.study import (
     AUTOSCHED,
     FIXED,
@@ -184,6 +185,42 @@ def test_fixed_settings_are_no_worse_than_those_given_on_the_same_jobs() -> None
     assert found.present == pytest.approx(plain.jct.mean())
     assert found.value <= found.present
     assert found.evaluations == 15
+
+
+def test_merged_jobs_keep_their_gpu_time_and_running_ones_their_gpus() -> None:
+    simulator = Simulator(some_jobs(120), CLUSTER)
+    now = int(simulator.trace.submit[60])
+    memory = simulator.run(registry.policy("tiresias"), until=now)
+    outlook = TrueHour().outlook(simulator, now)
+    alone, ones = aggregated(outlook, now, merge=False)
+    merged, weights = aggregated(outlook, now)
+    assert (ones == 1).all()
+    assert weights.sum() == ones.sum()
+    assert len(weights) < len(ones)
+    assert (merged.world.gpus[w.USED] == outlook.world.gpus[w.USED]).all()
+    left = [((each.durations - each.world.jobs[w.EXECUTED]) * each.trace.gpus).sum() for each in (alone, merged)]
+    assert left[1] == pytest.approx(left[0], rel=1e-6)
+    assert (merged.trace.gpus <= max(16_000 // 8, int(alone.trace.gpus.max()))).all()
+    found = search_on(outlook, now, memory, space("tiresias", 6, aggregate=True), ["tiresias"], 0)
+    assert found.evaluations == 6
+    assert found.value <= found.present
+
+
+def test_halving_tries_twice_the_settings_and_runs_few_to_the_end() -> None:
+    simulator = Simulator(some_jobs(120), CLUSTER)
+    now = int(simulator.trace.submit[60])
+    memory = simulator.run(registry.policy("tiresias"), until=now)
+    outlook, kind = TrueHour().outlook(simulator, now), space("tiresias", 16, method="halving")
+    ahead, begun = LookAhead(outlook, memory, now, "jct"), []
+    counting = dataclasses.replace(ahead)
+    object.__setattr__(counting, "begun", lambda text: begun.append(text) or ahead.begun(text))
+    best, values = halved(counting, kind, ["tiresias"], 3)
+    assert len(begun) == len(set(begun)) == 32
+    assert len(values) <= 5
+    assert "tiresias" in values
+    # judged on the way, a run ends as it does at once
+    assert values[best] == ahead.begun(best).value_at(now + HORIZON) == min(values.values())
+    assert search_on(outlook, now, memory, kind, ["tiresias"], 3).policy == best
 
 
 def test_a_causal_model_saves_evaluations_and_says_why() -> None:

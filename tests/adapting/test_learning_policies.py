@@ -18,4 +18,4 @@ def test_lucid_adapts_and_without_a_change_is_the_plain_run() -> None:
     work = Adapting(setup, options)
     alone = run(setup, "lucid").digest
     assert plain_run(work.simulator(), "lucid", work.memory("lucid")).digest == alone
-    assert work.adapted(OPTIMAL, "lucid")[0].digest == alone  # one evaluation: the settings in use
+    assert work.adapted(OPTIMAL, "lucid").digest == alone  # one evaluation: the settings in use

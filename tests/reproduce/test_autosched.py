@@ -8,13 +8,13 @@ import math
 import pytest
 from typer.testing import CliRunner
 
-from shunter.adapting.study import AUTOSCHED, LABELS, SELFTUNE
+from shunter.adapting.study import AUTOSCHED, LABELS, OPTIMAL, SELFTUNE, Adapting
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.report.bootstrap import Estimate
-from shunter.reproduce.autosched.design import DATA, AutoschedPart, setup_of
+from shunter.reproduce.autosched.design import ABLATIONS, DATA, AutoschedPart, setup_of
 from shunter.reproduce.autosched.paper import PrintedGain
-from shunter.reproduce.autosched.study import GainResult, check
+from shunter.reproduce.autosched.study import GainResult, check, run
 
 
 @pytest.mark.usefixtures("_few_jobs")
@@ -32,6 +32,31 @@ def test_all_of_it_is_printed_and_kept(tmp_path) -> None:
     adapting = {row["settings"]: row["evaluations"] for row in kept["results"]}
     assert adapting["hindsight"] <= adapting[AUTOSCHED] == adapting[SELFTUNE]
     assert "<table" in (tmp_path / "made" / "page.html").read_text()
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_a_stopped_reproduction_goes_on_and_parts_are_compared(monkeypatch, tmp_path) -> None:
+    """Killed in its last run; the second time only that one is made, and a third time none."""
+    monkeypatch.setenv("SHUNTER_RUNS", str(tmp_path / "runs"))
+    part = AutoschedPart(("venus",), ("tiresias",), 0.5, 1, 2, fixed=4)
+    made, real = [], Adapting.adapted
+
+    def dies(self, name, *more):
+        made.append(name)
+        if len(made) == 7:
+            raise KeyboardInterrupt
+        return real(self, name, *more)
+
+    monkeypatch.setattr(Adapting, "adapted", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run(part)
+    first = run(part)
+    again = run(part)
+    assert made == [SELFTUNE, AUTOSCHED, OPTIMAL, *[AUTOSCHED] * 3, AUTOSCHED, AUTOSCHED]
+    assert first.summary()["results"] == again.summary()["results"]
+    assert [row["name"] for row in again.ablations()] == [AUTOSCHED, *ABLATIONS]
+    assert again.ablations()[0]["over_autosched"]["value"] == 1
+    assert again.ablations()[-1]["evaluations"] <= again.ablations()[0]["evaluations"]
 
 
 @pytest.mark.usefixtures("_few_jobs")

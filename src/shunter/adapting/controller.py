@@ -65,6 +65,7 @@ class AdaptedRun:
     preemptions: int
     digest: str
     causal: CausalModel | None = None  # what was learned from all evaluations
+    unplayed: int = 0  # generated jobs that were left out, because none of the run asks for the same
 
     @property
     def evaluations(self) -> int:

@@ -10,20 +10,25 @@ from dataclasses import dataclass
 from functools import partial
 
 from shunter import registry
+from shunter.adapting.aggregating import aggregated
 from shunter.adapting.objectives import BETWEEN, look_ahead_value, middle_of, run_value
 from shunter.adapting.rejecting import RejectingSearch, TriedSettings
 from shunter.errors import AbandonedError, PolicyError
 from shunter.generating.known_jobs import HOUR
-from shunter.protocols import Memory
+from shunter.protocols import Memory, Policy
+from shunter.seeding import rng
 from shunter.sim.engine import Simulator
-from shunter.tuning.sampling import SettingSearch, sampled, search_named
+from shunter.tuning.sampling import DRAWS, SettingSearch, sampled, search_named
 from shunter.tuning.spaces import PolicySpace
+from shunter.world import F64
 
 HORIZON = 24 * HOUR  # to which an outlook is simulated at most
 DECISIONS_PER_JOB = 100  # after which an evaluation is abandoned, and ...
 DECISIONS_AHEAD, DECISIONS_WHOLE = 5_000, 20_000  # ... as many more in a look ahead, and on a whole trace
 ROUND = 200  # evaluations of one search for fixed settings; the next one begins with its best ...
 ENOUGH = 0.001  # ... unless it improved by less than this part
+HALVING, WHOLE = "halving", "random"  # a search for outlooks only, and what is used for whole traces instead
+RUNGS = 4  # of halving: an eighth, a quarter, half and all of the time
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class SettingSpace:
     objective: str = "jct"
     threads: int = 1
     causal: str = ""  # how the graph of a model is learned that rejects settings before they are run; "": none
+    aggregate: bool = False  # jobs that are alike are merged
 
 
 @dataclass(frozen=True)
@@ -64,23 +70,85 @@ def search_on(
     ``tried`` are the runs of searches before, from which a causal model learns; None: there is no such model.
     """
     begun = time.perf_counter()
+    ahead = LookAhead(outlook, memory, now, space.objective)
+    if space.aggregate:
+        merged, weights = aggregated(outlook, now)
+        ahead = LookAhead(merged, None, now, space.objective, weights)
+    if space.method == HALVING:
+        best, seen = halved(ahead, space, candidates, seed)
+        return FoundSettings(best, seen[best], seen[candidates[0]], len(seen), time.perf_counter() - begun)
     middle: dict[str, list[float]] = {}
-    horizon, limit = now + HORIZON, DECISIONS_PER_JOB * len(outlook.trace) + DECISIONS_AHEAD
 
     def value(text: str) -> float:
-        policy, twin = registry.policy(text), outlook.fork()
-        try:
-            twin.run(policy, memory=policy.start(twin.cluster, memory), until=horizon, budget=limit)
-        except PolicyError:
-            return math.inf
-        if tried is not None:
-            middle[text] = middle_of(twin)
-        return math.inf if twin.exhausted else look_ahead_value(twin, space.objective, now, horizon)
+        course = ahead.begun(text)
+        found = course.value_at(now + HORIZON)
+        if tried is not None and not course.failed:
+            middle[text] = middle_of(course.twin)
+        return found
 
     search = search_named(space.method, space.spaces, space.budget, seed)
     if tried is not None:
         search = RejectingSearch(search, tried, middle, BETWEEN, candidates[0], seed)
     return _searched(search, list(candidates), partial(_values, value, space.threads), begun)
+
+
+@dataclass(frozen=True, eq=False)
+class LookAhead:
+    """What settings are tried on."""
+
+    outlook: Simulator
+    memory: Memory  # of the settings in use; None: jobs were merged, and nothing is known of them
+    now: int
+    objective: str
+    weights: F64 | None = None  # jobs that each row stands for
+
+    def begun(self, text: str) -> LookAheadCourse:
+        """A run with these settings, before its first event."""
+        policy, twin = registry.policy(text), self.outlook.fork()
+        return LookAheadCourse(self, policy, twin, policy.start(twin.cluster, self.memory))
+
+
+class LookAheadCourse:
+    """One run ahead, which may be judged on the way."""
+
+    def __init__(self, ahead: LookAhead, policy: Policy, twin: Simulator, memory: Memory) -> None:
+        self.twin, self.failed = twin, False
+        self._ahead, self._policy, self._memory = ahead, policy, memory
+        self._left = DECISIONS_PER_JOB * len(twin.trace) + DECISIONS_AHEAD
+
+    def value_at(self, horizon: int) -> float:
+        """The objective with what has ended by then; infinite: it was abandoned."""
+        try:
+            if not self.failed:
+                self._memory = self.twin.run(self._policy, memory=self._memory, until=horizon, budget=self._left)
+        except PolicyError:
+            self.failed = True
+        self.failed = self.failed or self.twin.exhausted
+        ahead = self._ahead
+        return (
+            math.inf if self.failed else look_ahead_value(self.twin, ahead.objective, ahead.now, horizon, ahead.weights)
+        )
+
+
+def halved(ahead: LookAhead, space: SettingSpace, candidates: Sequence[str], seed: int) -> tuple[str, dict[str, float]]:
+    """Successive halving: twice as many settings as the budget, for a short time; the better half goes on for longer.
+
+    The candidates go on in any case.  Returned are the best, and the values of those that were run to the end.
+    """
+    draws, texts = rng(seed, "halving"), dict.fromkeys(candidates)
+    for at in range(DRAWS * space.budget):
+        if len(texts) >= 2 * space.budget:
+            break
+        drawn = space.spaces[at % len(space.spaces)]
+        texts |= dict.fromkeys([text] if (text := drawn.text(drawn.drawn(draws))) else [])
+    courses = {text: ahead.begun(text) for text in texts}
+    values: dict[str, float] = {}
+    for rung in reversed(range(RUNGS)):
+        horizon = ahead.now + HORIZON // 2**rung
+        values = {text: course.value_at(horizon) for text, course in courses.items()}
+        better = sorted(values, key=lambda text: values[text])[: len(values) // 2]
+        courses = {text: course for text, course in courses.items() if not rung or text in better or text in candidates}
+    return min(values, key=lambda text: values[text]), values
 
 
 def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, given: str, most: int) -> FoundSettings:
@@ -99,7 +167,8 @@ def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, give
     while evaluations < most:
         budget = min(ROUND, most - evaluations)
         begin = list(dict.fromkeys((best, given)))[:budget]
-        search = search_named(space.method, space.spaces, budget, evaluations)
+        method = WHOLE if space.method == HALVING else space.method
+        search = search_named(method, space.spaces, budget, evaluations)
         found = _searched(search, begin, partial(_values, value, space.threads), begun)
         present = found.present if evaluations == 0 else present
         better, best = found.present - found.value > ENOUGH * abs(found.present), found.policy

@@ -10,8 +10,8 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.objectives import check_objective
 from shunter.adapting.outlooks import OutlookSource, ReplayedHour, TrueHour
 from shunter.adapting.rejecting import GRAPHS
-from shunter.adapting.searching import FoundSettings, SettingSpace, search_whole
+from shunter.adapting.searching import HALVING, FoundSettings, SettingSpace, search_whole
 from shunter.capabilities import Learns, capability
 from shunter.errors import RunError, did_you_mean
 from shunter.generating.arrivals import PLAIN_RULES, ArrivalRule, NearestHour, rule_named
@@ -85,6 +85,7 @@ class AdaptingOptions:
     seed: int = 0
     threads: int = 1
     causal: str = ""  # how a causal model is learned that rejects settings before they are run; "": there is none
+    aggregate: bool = False  # jobs of an outlook that are alike are merged
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +171,28 @@ def speedup(studies: Sequence[AdaptingStudy], name: str, base: str) -> Estimate:
     return Estimate(value, between["low"], between["high"]) if between else Estimate(value, math.nan, math.nan)
 
 
+class RunKeeper(Protocol):
+    """Runs that need not be made again."""
+
+    def found(self, name: str, do: Callable[[], FoundSettings]) -> FoundSettings:
+        """A search for fixed settings."""
+
+    def ran(self, name: str, do: Callable[[], AdaptedRun]) -> AdaptedRun:
+        """A run that adapts."""
+
+
+class NothingKept:
+    """Everything is run."""
+
+    def found(self, name: str, do: Callable[[], FoundSettings]) -> FoundSettings:
+        """Search."""
+        return do()
+
+    def ran(self, name: str, do: Callable[[], AdaptedRun]) -> AdaptedRun:
+        """Run."""
+        return do()
+
+
 class Adapting:
     """Runs the study on a setup."""
 
@@ -180,7 +203,7 @@ class Adapting:
         self._draw = Draw(setup, options.seed, repeat)
         self.space = SettingSpace(
             tuple(_spaces(options.policy)), options.budget, options.method, options.objective, options.threads,
-            options.causal,
+            options.causal, options.aggregate,
         )  # fmt: skip
         self.knowledge = SiteKnowledge(self._draw.trace, setup.history)
 
@@ -226,32 +249,40 @@ class Adapting:
         """Evaluations of a search for fixed settings: as many as an adapting run has."""
         return self.options.fixed_evaluations or self.hours * self.options.budget
 
-    def run(self, progress: Progress = lambda done, total: None, by_past: FoundSettings | None = None) -> AdaptingStudy:
+    def run(
+        self, progress: Progress = lambda done, total: None, by_past: FoundSettings | None = None,
+        kept: RunKeeper | None = None,
+    ) -> AdaptingStudy:  # fmt: skip
         """All of them; ``by_past`` are the fixed settings, if they were searched before."""
+        kept = kept or NothingKept()
         fixed = {FIXED: by_past or self.fixed_by_past()}
         progress(1, 2 + len(SOURCES) * self.hours)
         begin = fixed[FIXED].policy
-        fixed[HINDSIGHT] = search_whole(self.simulator(), self.memory(self.given), self.space, begin, self.fixed_budget)
+        fixed[HINDSIGHT] = kept.found(HINDSIGHT, lambda: self.fixed_in_hindsight(begin))
         chosen = {GIVEN: self.given, FIXED: begin, HINDSIGHT: fixed[HINDSIGHT].policy}
         runs = {name: plain_run(self.simulator(), text, self.memory(text)) for name, text in chosen.items()}
-        unplayed = 0
         for at, name in enumerate(SOURCES.values()):
-            runs[name], source = self.adapted(name, begin, self._progress(progress, at))
-            unplayed += source.unplayed if name == AUTOSCHED and isinstance(source, ReplayedHour) else 0
-        return AdaptingStudy(self.options, runs, fixed, self.rule.name, int(self._draw.trace.submit[0]), unplayed)
+            on_progress = self._progress(progress, at)
+            runs[name] = kept.ran(name, partial(self.adapted, name, begin, on_progress))
+        return AdaptingStudy(
+            self.options, runs, fixed, self.rule.name, int(self._draw.trace.submit[0]), runs[AUTOSCHED].unplayed
+        )
 
     def _progress(self, progress: Progress, done: int) -> Callable[[int], None]:
         step = self.options.times.recheck or self.options.times.every
         total = 2 + len(SOURCES) * self.hours
         return lambda ms: progress(2 + done * self.hours + ms // step, total)
 
-    def adapted(
-        self, name: str, begin: str, progress: Callable[[int], None] = lambda ms: None
-    ) -> tuple[AdaptedRun, OutlookSource]:
-        """One that adapts, beginning with these settings, and what it searched on."""
+    def adapted(self, name: str, begin: str, progress: Callable[[int], None] = lambda ms: None) -> AdaptedRun:
+        """One that adapts, beginning with these settings."""
         source = self.source(name)
         scheduler = AdaptingScheduler(source, self.space, self.options.times, (begin, self.given), self.seed)
-        return scheduler.run(self.simulator(), begin, self.memory(begin), progress), source
+        run = scheduler.run(self.simulator(), begin, self.memory(begin), progress)
+        return dataclasses.replace(run, unplayed=source.unplayed if isinstance(source, ReplayedHour) else 0)
+
+    def fixed_in_hindsight(self, begin: str) -> FoundSettings:
+        """The best settings on the jobs of the run."""
+        return search_whole(self.simulator(), self.memory(self.given), self.space, begin, self.fixed_budget)
 
     def fixed_by_past(self) -> FoundSettings:
         """The best settings on the jobs before the run, of as long a time; without enough of them, as given."""
@@ -294,8 +325,13 @@ def _checked(options: AdaptingOptions) -> AdaptingOptions:
         raise RunError(
             "--causal is for one policy: its model has no layer for policies; leave it out, or name a policy"
         )
-    if options.method not in METHODS:
-        raise RunError(f"there is no search '{options.method}'; {did_you_mean(options.method, METHODS)}")
+    methods = (*METHODS, HALVING)
+    if options.method not in methods:
+        raise RunError(f"there is no search '{options.method}'; {did_you_mean(options.method, methods)}")
+    if options.causal and options.method == HALVING:
+        raise RunError("--causal judges proposals one by one, and halving has none; choose another --search")
+    if options.aggregate and _learns(_first(options.policy)):
+        raise RunError("--aggregate begins every evaluation with nothing learned; name a policy that learns nothing")
     times = options.times
     if times.recheck and (times.every % times.recheck or times.recheck < MINUTE):
         raise RunError("--recheck must divide --every, and be at least a minute, such as 5m")
@@ -307,8 +343,12 @@ def _spaces(policy: str) -> list[PolicySpace]:
     found = spaces_of(policy)
     if policy != ANY:
         return found
-    learns = {space.policy: capability(Learns, policy_of(space.policy)) for space in found}
-    return [space for space in found if (model := learns[space.policy]) is None or not model.predictor]
+    return [space for space in found if not _learns(space.policy)]
+
+
+def _learns(policy: str) -> bool:
+    found = capability(Learns, policy_of(policy))
+    return found is not None and bool(found.predictor)
 
 
 def _first(policy: str) -> str:

@@ -64,7 +64,7 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     ] = "generated",
     budget: Annotated[int, typer.Option("--budget", min=2, metavar="N", help="Evaluations of each search.")] = 40,
     search: Annotated[
-        str, typer.Option("--search", metavar="random|bluefin|bluefin-one|tpe|cmaes", help="How settings are drawn.")
+        str, typer.Option("--search", metavar="random|halving|bluefin|...", help="How settings are drawn.")
     ] = "random",
     objective: Annotated[
         str, typer.Option("--objective", metavar="jct|rho", help="Mean JCT, or the share of jobs with rho above 1.")
@@ -84,6 +84,9 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     causal: Annotated[
         str, typer.Option("--causal", metavar="layers|fci", help="Reject settings by a causal model, not run them.")
     ] = "",
+    aggregate: Annotated[
+        bool, typer.Option("--aggregate", help="Merge waiting jobs that are alike before settings are tried.")
+    ] = False,
     graph: Annotated[
         Path | None, typer.Option("--graph", metavar="FILE", help="Draw the causal model: .html or .svg.")
     ] = None,
@@ -130,7 +133,18 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError(f"there is no source '{source}'; {did_you_mean(source, SOURCES)}")
     times = SearchTimes(milliseconds("--every", every), milliseconds("--recheck", recheck, 0), gain)
     options = AdaptingOptions(
-        policy, budget, search, objective, times, generator, predictor, fixed, seed, threads, causal
+        policy,
+        budget,
+        search,
+        objective,
+        times,
+        generator,
+        predictor,
+        fixed,
+        seed,
+        threads,
+        causal,
+        aggregate,
     )
     setup = set_up(
         trace, cluster, [policy] if drop_unfit else (), format, on_bad_row or "fail", since=since or "",

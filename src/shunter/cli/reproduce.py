@@ -317,6 +317,9 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
     threads: Annotated[
         int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
     ] = 1,
+    ablations: Annotated[
+        bool | None, typer.Option("--ablations/--no-ablations", help="AutoSched with other parts; not with --quick.")
+    ] = None,
     seed: SeedOption = 0,
     out: OutOption = None,
     force: ForceOption = False,
@@ -338,6 +341,7 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
             seed,
             threads,
             cluster or (design.QUICK_CLUSTER if quick else ""),
+            not quick if ablations is None else ablations,
         )
     )
     with progress("reproducing", "parts") as on_progress:

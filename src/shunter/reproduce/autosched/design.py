@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from shunter import traces
 from shunter.adapting.controller import SearchTimes
@@ -46,6 +47,12 @@ DATA = {
     "venus": TraceWindow("Venus (Helios)", "helios/venus_gpu_jobs.csv.gz", "helios", "2020-07-26", "70x8"),
     "pai": TraceWindow("PAI, a sample", "pai/pai_tasks_sample.csv.gz", "", "+28", "56x8"),
 }
+ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from AutoSched here, where parts that save nothing are off
+    "no generator: the hour before": {"generator": "last-hour", "predictor": "past"},
+    "with causal tuner": {"causal": "layers"},
+    "with aggregator": {"aggregate": True},
+    "a quarter of the evaluations": {},
+}
 OBJECTIVES = {"tiresias": "jct", "themis": "rho", "lucid": "jct"}  # of each scheduler
 
 
@@ -63,6 +70,7 @@ class AutoschedPart:
     seed: int = 0
     threads: int = 1
     cluster: str = ""  # in place of that of each trace
+    ablations: bool = True  # AutoSched with other parts, too
 
     def options(self, policy: str) -> AdaptingOptions:
         """How a scheduler adapts."""
@@ -71,6 +79,13 @@ class AutoschedPart:
             policy, self.budget, "random", OBJECTIVES[policy], times, GENERATOR, PREDICTOR, self.fixed, self.seed,
             self.threads,
         )  # fmt: skip
+
+    def ablated(self, policy: str) -> dict[str, AdaptingOptions]:
+        """AutoSched with and without parts; Lucid learns, so its jobs can't be merged."""
+        options = self.options(policy)
+        found = {name: dataclasses.replace(options, **more) for name, more in ABLATIONS.items()}
+        found["a quarter of the evaluations"] = dataclasses.replace(options, budget=max(self.budget // 4, 2))
+        return {name: each for name, each in found.items() if policy != "lucid" or not each.aggregate}
 
 
 def trace_of(name: str, seed: int) -> tuple[Trace, bool]:

@@ -174,6 +174,6 @@ def jct_by_distance(data: str, seed: int, distances: Sequence[str] = DISTANCES) 
     for distance in distances:
         rule = NearestHour(distance, True, False).name
         work = Adapting(setup, replace(part.options("tiresias"), generator=rule, predictor="past"))
-        run, _ = work.adapted(AUTOSCHED, work.given)
+        run = work.adapted(AUTOSCHED, work.given)
         found[distance] = float(np.nanmean(run.jct))
     return found

@@ -7,7 +7,7 @@ from shunter.report.html.page import Section, code, facts, points, table
 from shunter.reproduce import sheets
 from shunter.reproduce.autosched.paper import TITLE, WHY
 from shunter.reproduce.autosched.study import AutoschedStudy
-from shunter.reproduce.autosched.view import about, factor, goal
+from shunter.reproduce.autosched.view import ablation_rows, about, factor, goal
 from shunter.run_folder import versions
 
 HEADINGS = ("settings", "objective", "times as good as Fixed, by the past", "as Fixed, in hindsight", "switches",
@@ -18,6 +18,7 @@ def page(study: AutoschedStudy, command: str) -> str:
     """The whole page; ``command`` leads there again."""
     sections = [
         *(Section(f"{policy} on {data}", [_cell(study, data, policy)]) for data, policy in study.cells),
+        *([Section("Parts of AutoSched", [_ablations(study)])] if study.part.ablations else []),
         Section("What is printed", [_claims(study), points(WHY)]),
         Section("What was run", [points([about(study)]), facts([("shunter", versions()["shunter"])]), code(command)]),
     ]
@@ -33,6 +34,10 @@ def _cell(study: AutoschedStudy, data: str, policy: str) -> str:
         if (row["data"], row["policy"]) == (data, policy)
     ]  # fmt: skip
     return table(f"{policy}, {data}", HEADINGS, rows)
+
+
+def _ablations(study: AutoschedStudy) -> str:
+    return table("Parts", ["scheduler", "times as good as AutoSched", "evaluations", "search"], ablation_rows(study))
 
 
 def _claims(study: AutoschedStudy) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shunter.adapting.searching import FoundSettings
-from shunter.adapting.study import FIXED, HINDSIGHT, LABELS, Adapting, AdaptingStudy, speedup
+from shunter.adapting.study import AUTOSCHED, FIXED, HINDSIGHT, LABELS, Adapting, AdaptingStudy, speedup
 from shunter.errors import RunError, did_you_mean
 from shunter.model import GPU
 from shunter.processes import Progress
 from shunter.report.bootstrap import Estimate
 from shunter.reproduce.autosched.design import DATA, OBJECTIVES, AutoschedPart, setup_of
+from shunter.reproduce.autosched.keeping import COLUMNS, KeptRuns
 from shunter.reproduce.autosched.paper import GAINS, TITLE, PrintedGain
 from shunter.reproduce.claims import place
 from shunter.reproduce.writing import record
 from shunter.run_folder import versions
 from shunter.setup import Setup
+from shunter.sweeps.cached_runs import cached_store
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,6 +90,20 @@ class AutoschedStudy:
             for name in LABELS
         ]  # fmt: skip
 
+    def ablations(self) -> list[dict[str, Any]]:
+        """AutoSched with and without parts: how many times as good as AutoSched, evaluations, and seconds a search."""
+        return [
+            {
+                "data": data, "policy": policy, "name": name,
+                "over_autosched": record(speedup(studies, name, AUTOSCHED)),
+                "evaluations": mean(study.runs[name].evaluations for study in studies),
+                "search_median_s": _latency(studies, name),
+            }
+            for (data, policy), studies in self.cells.items()
+            for name in studies[0].runs
+            if name not in LABELS or name == AUTOSCHED
+        ]  # fmt: skip
+
     @property
     def table(self) -> pl.DataFrame:
         """One row per run."""
@@ -113,6 +130,7 @@ class AutoschedStudy:
             "experiment": "autosched", "paper": TITLE, "workloads": "stand-in" if self.stands_in else "published",
             "days": part.days, "repeats": part.repeat, "budget": part.budget, "recheck_s": part.recheck / 1000,
             "seed": part.seed, "data": self.facts, "results": self.rows(),
+            "ablations": self.ablations() if part.ablations else [],
             "claims": [gain.record for gain in self.gains()], "versions": versions(),
         }  # fmt: skip
 
@@ -147,18 +165,42 @@ def run(part: AutoschedPart, progress: Progress = lambda done, total: None) -> A
     cells: dict[tuple[str, str], list[AdaptingStudy]] = {}
     facts, made_up, done = {}, False, 0
     total = len(part.data) * len(part.policies) * part.repeat
-    for data in part.data:
-        setup, made_up = setup_of(data, part.days, part.seed, part.cluster)
-        facts[data] = _facts(setup)
-        for policy in part.policies:
-            by_past: FoundSettings | None = None
-            for repeat in range(part.repeat):
-                work = Adapting(setup, part.options(policy), repeat)
-                by_past = by_past or work.fixed_by_past()
-                study = work.run(partial(_report, progress, done, total), by_past)
-                cells.setdefault((data, policy), []).append(study)
-                done += 1
+    with cached_store("adapting", COLUMNS) as store:
+        for data in part.data:
+            setup, made_up = setup_of(data, part.days, part.seed, part.cluster)
+            facts[data] = _facts(setup)
+            for policy in part.policies:
+                for repeat in range(part.repeat):
+                    report = partial(_report, progress, done, total)
+                    study = _cell(
+                        setup, part, policy, repeat, KeptRuns(store, policy, _about(setup, part, policy)), report
+                    )
+                    cells.setdefault((data, policy), []).append(study)
+                    done += 1
     return AutoschedStudy(part, cells, facts, made_up)
+
+
+def _cell(
+    setup: Setup, part: AutoschedPart, policy: str, repeat: int, kept: KeptRuns, progress: Progress
+) -> AdaptingStudy:
+    """One scheduler on one trace with one seed; the search on the past is the same for all seeds."""
+    work = Adapting(setup, part.options(policy), repeat)
+    by_past = kept.found(FIXED, work.fixed_by_past)
+    own = dataclasses.replace(kept, about=(*kept.about, repeat))
+    study = work.run(progress, by_past, own)
+    for name, options in part.ablated(policy).items() if part.ablations else ():
+        other = Adapting(setup, options, repeat)
+        study.runs[name] = own.ran(name, partial(other.adapted, AUTOSCHED, by_past.policy))
+    return study
+
+
+def _about(setup: Setup, part: AutoschedPart, policy: str) -> tuple[Any, ...]:
+    """What runs depend on, besides the sources."""
+    digest = hashlib.blake2b(digest_size=16)
+    for trace in (setup.trace, *([] if setup.history is None else [setup.history])):
+        for column in (trace.submit, trace.duration, trace.gpus, trace.user, trace.vc):
+            digest.update(np.ascontiguousarray(column).tobytes())
+    return (digest.hexdigest(), str(setup.cluster.groups), str(part.options(policy)), part.fixed)
 
 
 def _report(progress: Progress, before: int, total: int, done: int, steps: int) -> None:

@@ -20,7 +20,12 @@ from shunter.reproduce.writing import STAND_IN
 def view(study: AutoschedStudy) -> RenderableType:
     """Each cell, then what is printed beside ours."""
     notes = (*([STAND_IN] if study.stands_in else []), about(study), *WHY)
-    return Group(*(_cell(study, data, policy) for data, policy in study.cells), _claims(study), *views.notes(*notes))
+    return Group(
+        *(_cell(study, data, policy) for data, policy in study.cells),
+        *_ablations(study),
+        _claims(study),
+        *views.notes(*notes),
+    )
 
 
 def about(study: AutoschedStudy) -> str:
@@ -59,6 +64,24 @@ def _cell(study: AutoschedStudy, data: str, policy: str) -> RenderableType:
         name = LABELS[row["settings"]]
         made.add_row(name, goal(row), Text(factor(row["over_hindsight"])), f"{row['evaluations']:,.0f}", took)
     return made
+
+
+def ablation_rows(study: AutoschedStudy) -> list[list[str]]:
+    """What parts of AutoSched change."""
+    return [
+        [f"{row['policy']}, {row['data']}: {LABELS.get(row['name'], row['name'])}", factor(row["over_autosched"]),
+         f"{row['evaluations']:,.0f}", f"{1000 * (row['search_median_s'] or 0):,.0f} ms"]
+        for row in study.ablations()
+    ]  # fmt: skip
+
+
+def _ablations(study: AutoschedStudy) -> list[RenderableType]:
+    if not study.part.ablations:
+        return []
+    made = table("parts of AutoSched", "times as good\nas AutoSched", "evaluations", "search")
+    for row in ablation_rows(study):
+        made.add_row(*map(Text, row))
+    return [made]
 
 
 def _claims(study: AutoschedStudy) -> RenderableType:
