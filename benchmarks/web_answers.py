@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import shutil
 import statistics
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from urllib.parse import urlencode
 
 import uvicorn
 
+import shunter
 from shunter.web.app import make_app
 from shunter.web.serving import open_port
 from shunter.web.settings import WebSettings
@@ -75,9 +77,18 @@ def what_if(port: int, jobs: int, policies: int, seed: int) -> float:
     return time.perf_counter() - begun
 
 
-def measured(jobs: int, turns: int) -> dict[str, float]:
-    """Medians over some turns, in seconds."""
+def fill(folder: Path, runs: int) -> None:
+    """Copies of one run, each with a name of its own."""
+    shunter.simulate("synthetic:jobs=200,gpus=32", "4x8", "fifo").save(folder / "run-0")
+    for number in range(1, runs):
+        shutil.copytree(folder / "run-0", folder / f"run-{number}")
+
+
+def measured(jobs: int, turns: int, runs: int = 0) -> dict[str, float]:
+    """Medians over some turns, in seconds; with ``runs`` those of the first page of a folder with so many alone."""
     with tempfile.TemporaryDirectory() as folder:
+        if runs:
+            fill(Path(folder), runs)
         settings = WebSettings(Path(folder), port=0)
         port = open_port(settings)
         number = port.getsockname()[1]
@@ -87,12 +98,17 @@ def measured(jobs: int, turns: int) -> dict[str, float]:
         thread.start()
         while not server.started:
             time.sleep(0.02)
-        what_if(number, jobs, len(POLICIES), 0)
+        found = {}
+        if runs:
+            names = ("cold_first_byte", "cold", "cold_cpu")  # as after a start: every run is read
+            found |= dict(zip(names, first_page(number), strict=True))
+        else:
+            what_if(number, jobs, len(POLICIES), 0)
         columns = zip(*(first_page(number) for _ in range(turns)), strict=True)
         names = ("first_page_first_byte", "first_page", "first_page_cpu")
-        found = {name: statistics.median(column) for name, column in zip(names, columns, strict=True)}
+        found |= {name: statistics.median(column) for name, column in zip(names, columns, strict=True)}
         found["what_if_form"] = statistics.median(asked(number, "GET", "/what-if")[0] for _ in range(turns))
-        for policies in (1, 2, 3):
+        for policies in () if runs else (1, 2, 3):
             worked = time.process_time()
             times = [what_if(number, jobs, policies, seed) for seed in range(1, turns + 1)]
             found[f"what_if_{policies}"] = statistics.median(times)
@@ -108,8 +124,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=5000)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=500, help="in the folder of the second part")
     wanted = parser.parse_args()
-    found = {"jobs": wanted.jobs, "turns": wanted.turns, "seconds": measured(wanted.jobs, wanted.turns)}
+    seconds = measured(wanted.jobs, wanted.turns)
+    filled = measured(wanted.jobs, wanted.turns, wanted.runs)
+    found = {"jobs": wanted.jobs, "turns": wanted.turns, "seconds": seconds, f"seconds_{wanted.runs}_runs": filled}
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
 
 

@@ -12,6 +12,7 @@ import tomllib
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,11 @@ def _literal(value: Any, lines: bool = True) -> str:
     return toml_text(value) if isinstance(value, str) else json.dumps(value)
 
 
+_kinds = cache(typing.get_type_hints)  # a list of runs reads hundreds of files
+
+
 def _build(cls: type, tree: dict[str, Any], where: str, prefix: str) -> Any:
-    kinds = typing.get_type_hints(cls)
+    kinds = _kinds(cls)
     values: dict[str, Any] = {}
     for key, value in tree.items():
         if key not in kinds:

@@ -107,6 +107,23 @@ def test_another_host_name_is_not_answered(served):
     assert served.ask("GET", "/runs", Host="shunter.example.org", Authorization=f"Bearer {TOKEN}").status == 200
 
 
+def test_no_other_site_frames_or_reads_an_answer_and_no_cache_keeps_it(served):
+    task = served.state.tasks.begin(lambda task: None)
+    found = [served.get(path) for path in ("/runs", "/api/runs", f"/what-if/tasks/{task.id}/events", "/nothing")]
+    found += [served.ask("GET", "/runs"), served.ask("GET", "/enter"), served.ask("GET", "/runs", Host="evil")]
+    found += [served.get("/runs/report?run=nothing"), served.ask("POST", "/enter", b"x" * 2**21)]
+    assert [one.status for one in found] == [200, 200, 200, 404, 401, 200, 421, 422, 413]
+    assets = [served.ask("GET", path) for path in ("/static/site.css", "/static/report/report.css")]
+    for one in found + assets:
+        assert "frame-ancestors 'none'" in one.headers["content-security-policy"]
+        assert one.headers["x-frame-options"] == "DENY"
+        assert one.headers["x-content-type-options"] == "nosniff"
+        assert one.headers["cross-origin-resource-policy"] == "same-origin"
+        assert "access-control-allow-origin" not in one.headers
+    assert {one.headers["cache-control"] for one in found} == {"no-store"}
+    assert {one.headers["cache-control"] for one in assets} == {"max-age=3600"}
+
+
 def test_a_form_needs_the_token_of_the_page(served, cookie):
     (form_token,) = re.findall(r'data-form-token="(\w+)"', served.get("/runs").text)
     fields = b"run=sjf&name=sjf"

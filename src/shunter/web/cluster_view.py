@@ -233,8 +233,12 @@ class ClusterView:
             ("running", counted(sum(job.runs for job in jobs), "job")),
             ("GPUs in use", f"{used:,} of {gpus:,}"),
             ("nodes up", f"{len(up):,} of {len(nodes):,}"),
-            ("as of", answers.moment(self.snapshot.now)),
         ]
+
+    @property
+    def as_of(self) -> str:
+        """When the cluster was looked at."""
+        return answers.moment(self.snapshot.now)
 
     # -- questions
 
@@ -301,14 +305,18 @@ def _ordered(text: str, moment: Snapshot) -> PolicyOrder:
         return PolicyOrder(text, problem=str(error))
 
 
+def _clock(at: float) -> str:
+    return answers.moment(round(1000 * at))
+
+
 def _controller(book: Journal, starting: str) -> ControllerState:
     life = book.life()
     last = book.last_event(GUARD, "guard would", "guard can't")
-    guard = f"{audit.moment(last[0])}: {last[2]}" if last else "It has not objected."
+    guard = f"{_clock(last[0])}: {last[2]}" if last else "It has not objected."
     if life is None:
         return ControllerState(True, starting or NO_CONTROLLER, book.handed_back(), guard, True)
     _, at, interval = life
     silent = time.time() - at > LATE * interval
-    words = f"{'Last' if silent else 'It runs; last'} sign of life at {audit.moment(at)}, due every {interval:g} s."
+    words = f"{'Last' if silent else 'It runs; last'} sign of life at {_clock(at)}, due every {interval:g} s."
     words += f" {starting}" if silent and starting else ""
     return ControllerState(True, words, book.handed_back(), guard, silent, policy_of(book))

@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from shunter import under_way
@@ -24,6 +25,7 @@ DEEPEST = 5  # folders below the one that is shown
 LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes, letters
 MOST_FOLDERS = 20_000  # that are looked into
 MOST_UNDER_WAY = 100  # in one folder
+MOST_UNFINISHED = 1000  # runs of a comparison that wait for the others
 NAME = re.compile(r"[A-Za-z0-9_=+@,()-][A-Za-z0-9._=+@,() -]{0,99}")
 
 
@@ -112,7 +114,7 @@ class RunsFolder:
         stash = self._stash(name)
         if stash is None:
             return []
-        found = sorted(each.parent for each in stash.glob(f"*/{RUN_MARK}"))
+        found = sorted(each.parent for each in islice(stash.glob(f"*/{RUN_MARK}"), MOST_UNFINISHED))
         return [each for each in found if self.kind(each) == "run"]
 
     def traces(self) -> list[str]:

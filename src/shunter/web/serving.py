@@ -85,7 +85,8 @@ def config_of(app: Any, log_level: str = "warning") -> uvicorn.Config:
 
 
 def _prepare(state: SharedState) -> None:
-    """Compile, if that was not done before, while the first person still looks."""
+    """Read the runs, and compile, if that was not done before, while the first person still opens the page."""
+    state.tasks.prepare(state.listing.entries)
     state.tasks.prepare(lambda: example(FIRST))
     if state.settings.live.shows_queue:
         state.tasks.prepare(state.cluster.warm)

@@ -53,6 +53,7 @@ def _queue(state: SharedState, form: Sent, user: str = "") -> dict[str, Any]:
 def _live(state: SharedState) -> dict[str, Any]:
     return {
         "totals": state.cluster.totals(),
+        "as_of": state.cluster.as_of,
         "map": html([embed(state.cluster.nodes())]),
     }
 

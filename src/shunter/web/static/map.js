@@ -48,7 +48,7 @@
       const probe = document.createElement("i");
       this.element.append(probe);
       const resolved = Object.fromEntries(
-        ["--empty", "--heat", "--down", "--ink"].map((name) => {
+        ["--empty", "--heat", "--down", "--ink", "--edge"].map((name) => {
           probe.style.color = colour(name) && `var(${name})`;
           return [name, getComputedStyle(probe).color];
         }),
@@ -60,6 +60,10 @@
         for (let gpu = 0; gpu < gpus; gpu++) {
           context.fillStyle = up ? resolved[gpu < used ? "--heat" : "--empty"] : resolved["--down"];
           context.fillRect(x + 2 + gpu * (this.cell + 1), y + 2, this.cell, this.cell);
+          if (up && gpu >= used && this.cell > 6) {
+            context.strokeStyle = resolved["--edge"];
+            context.strokeRect(x + 2.5 + gpu * (this.cell + 1), y + 2.5, this.cell - 1, this.cell - 1);
+          }
         }
         if (i === this.chosen) {
           context.strokeStyle = resolved["--ink"];

@@ -182,7 +182,7 @@ const Figures = (() => {
         {
           animation: false,
           textStyle: { fontFamily: "inherit" },
-          grid: { left: this.left, right: this.right, top: 10, bottom: this.bottom, outerBoundsMode: "none" },
+          grid: { left: this.left, right: this.right, top: kind === "front" ? 22 : 10, bottom: this.bottom, outerBoundsMode: "none" },
           xAxis: names ? this.names(names, width) : this.axis(x, /cdf|scatter|front/.test(kind), 11),
           yAxis: this.axis(y, true),
           tooltip: this.tooltip(),
