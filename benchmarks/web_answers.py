@@ -98,7 +98,7 @@ def measured(jobs: int, turns: int, runs: int = 0) -> dict[str, float]:
         thread.start()
         while not server.started:
             time.sleep(0.02)
-        found = {}
+        found: dict[str, float] = {}
         if runs:
             names = ("cold_first_byte", "cold", "cold_cpu")  # as after a start: every run is read
             found |= dict(zip(names, first_page(number), strict=True))
