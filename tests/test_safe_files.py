@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +12,7 @@ import pytest
 from shunter import safe_files
 from shunter.errors import InputError, RunError
 from shunter.run_folder import new_folder
-from shunter.safe_files import disk_errors, whole
+from shunter.safe_files import disk_errors, whole, write_parquet
 
 
 def limits(folder: Path, lines: str, **values: str) -> list[int]:
@@ -63,23 +64,34 @@ def test_pipes_devices_and_folders_are_no_files(tmp_path):
     assert safe_files.text_of(tmp_path / "text", InputError) == "gr\u00fcn"
 
 
-def full_disk(path: Path) -> None:
-    """Write a table to a full disk, as polars does it."""
+def full_disk(path: Path, write: Callable[[pl.DataFrame, Path], None]) -> None:
+    """Write a table to a full disk."""
     path.symlink_to("/dev/full")
-    pl.DataFrame({"x": range(1000)}).write_parquet(path)
+    write(pl.DataFrame({"x": range(1000)}), path)
 
 
-def test_polars_on_a_full_disk_is_an_error_like_any_other(tmp_path):
+@pytest.mark.parametrize("write", [write_parquet, pl.DataFrame.write_csv, pl.DataFrame.write_ndjson])
+def test_a_table_on_a_full_disk_is_an_error_like_any_other(tmp_path, write):
     with (
-        pytest.raises(RunError, match=r"runs\.parquet: can't be written: No space left on device"),
-        whole(tmp_path / "runs.parquet", RunError) as part,
+        pytest.raises(RunError, match=r"runs\.table: can't be written: No space left on device"),
+        whole(tmp_path / "runs.table", RunError) as part,
     ):
-        full_disk(part)
+        full_disk(part, write)
     with (
         pytest.raises(RunError, match="run: can't be written: No space left on device; choose another folder"),
         new_folder(tmp_path / "run") as made,
     ):
-        full_disk(made / "jobs.parquet")
+        full_disk(made / "jobs.table", write)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_of_polars_stay_what_they_are():
     with pytest.raises(pl.exceptions.ColumnNotFoundError), disk_errors():
         pl.DataFrame({"x": [1]}).select("y")
-    assert list(tmp_path.iterdir()) == []
+
+
+def test_parquet_is_written_in_one_place():
+    """Polars itself does not say that a disk is full."""
+    home = Path(safe_files.__file__)
+    writers = [path.name for path in home.parent.rglob("*.py") if ".write_parquet(" in path.read_text()]
+    assert writers == [home.name]

@@ -22,7 +22,7 @@ from shunter.cluster import Cluster
 from shunter.compiled import sources_digest
 from shunter.errors import RunError
 from shunter.experiment import Experiment
-from shunter.safe_files import check_output, disk_errors, most_loaded, parquet_frame, text_of
+from shunter.safe_files import check_output, disk_errors, most_loaded, parquet_frame, text_of, write_parquet
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -77,12 +77,12 @@ def save(run: Run, folder: Path, force: bool = False) -> None:
         (made / "experiment.toml").write_text(experiment.to_toml(run.experiment), encoding="utf-8")
         (made / "summary.json").write_text(json.dumps(run.summary, indent=2) + "\n")
         (made / "digest").write_text(run.summary["digest"] + "\n")
-        run.jobs.write_parquet(made / "jobs.parquet")
-        run.series.write_parquet(made / "series.parquet")
-        pl.DataFrame(run.events, schema=EVENTS, orient="row").write_parquet(made / "events.parquet")
+        write_parquet(run.jobs, made / "jobs.parquet")
+        write_parquet(run.series, made / "series.parquet")
+        write_parquet(pl.DataFrame(run.events, schema=EVENTS, orient="row"), made / "events.parquet")
         for name, table in (("decisions", run.decisions), ("timers", run.timers), ("pairs", run.pairs)):
             if table is not None:
-                table.write_parquet(made / f"{name}.parquet")
+                write_parquet(table, made / f"{name}.parquet")
 
 
 def load(folder: str | Path) -> Run:

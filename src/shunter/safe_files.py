@@ -195,14 +195,26 @@ def text_of(path: Path, error: type[InputError], missing: str = "check the path"
         raise error(f"{path}: cannot be read ({problem}); check the path and its permissions") from None
 
 
+def parquet_bytes(frame: pl.DataFrame) -> bytes:
+    """The file of a table, made in memory: on a full disk, polars reports a damaged file or a lost connection."""
+    made = io.BytesIO()
+    frame.write_parquet(made)
+    return made.getvalue()
+
+
+def write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table; a full disk is an OSError."""
+    path.write_bytes(parquet_bytes(frame))
+
+
 @contextmanager
 def disk_errors() -> Iterator[None]:
-    """Polars calls a full disk a damaged file: here it is an OSError, as from every other library."""
+    """Errors of the disk that polars reports in words alone, when it writes texts, become OSErrors with a number."""
     try:
         yield
     except Exception as problem:
         number = re.search(r"\(os error (\d+)\)", str(problem))
-        if number is None or not type(problem).__module__.startswith("polars"):
+        if number is None or not (isinstance(problem, OSError) or type(problem).__module__.startswith("polars")):
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
 

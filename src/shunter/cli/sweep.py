@@ -212,13 +212,13 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write all runs of a sweep as one table."""
-    from shunter.safe_files import whole
+    from shunter.safe_files import whole, write_parquet
     from shunter.sweeps.store import Store
 
     check_free(out, force)
     writers: dict[str, Callable[[Any, Path], Any]] = {
         ".csv": lambda runs, path: _no_formulas(runs).write_csv(path),
-        ".parquet": lambda runs, path: runs.write_parquet(path),
+        ".parquet": write_parquet,
         ".jsonl": lambda runs, path: runs.write_ndjson(path),
     }
     if out.suffix not in writers:

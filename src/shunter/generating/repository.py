@@ -16,7 +16,7 @@ import numpy as np
 from shunter.errors import InputError, TraceError
 from shunter.generating.known_jobs import HOUR
 from shunter.model import Trace
-from shunter.safe_files import parquet_frame, whole
+from shunter.safe_files import parquet_frame, whole, write_parquet
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class WorkloadRepository:
             made = new if before is None else pl.concat([before, new])
             made = made.unique("job_id", keep="last", maintain_order=True).sort("submit", maintain_order=True)
             with whole(path, InputError) as part:
-                made.tail(MOST_JOBS).write_parquet(part)
+                write_parquet(made.tail(MOST_JOBS), part)
         for path in self._files()[: -self.most_hours]:
             path.unlink(missing_ok=True)
 

@@ -12,6 +12,7 @@ from shunter.report.bootstrap import Estimate
 from shunter.report.html.page import Cell
 from shunter.report.terminal.tables import duration, number
 from shunter.run_folder import new_folder
+from shunter.safe_files import write_parquet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,6 +65,6 @@ def record(found: Estimate) -> dict[str, float | None]:
 def save(out: Path, force: bool, runs: pl.DataFrame, summary: dict[str, Any], page: str) -> None:
     """Write a reproduction as a folder, all of it or nothing."""
     with new_folder(out, force) as made:
-        runs.write_parquet(made / "results.parquet")
+        write_parquet(runs, made / "results.parquet")
         (made / "reproduction.json").write_text(json.dumps(summary, indent=2) + "\n")
         (made / "page.html").write_text(page, encoding="utf-8")

@@ -13,14 +13,13 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from shunter import caches
 from shunter.errors import RunError
-from shunter.safe_files import most_loaded, parquet_frame, text_of
+from shunter.safe_files import most_loaded, parquet_bytes, parquet_frame, text_of
 from shunter.sweeps.work import METRICS, Row
 from shunter.toml_forms import Form, filled
 
@@ -127,7 +126,7 @@ class Store:
         """Keep runs; after this they are on disk."""
         frame = frame_of(rows, self.columns)
         name = f"{time.time():.0f}-{secrets.token_hex(8)}.parquet"
-        self._put(self.folder / RUNS / name, _parquet(frame))
+        self._put(self.folder / RUNS / name, parquet_bytes(frame))
 
     def _put(self, path: Path, content: bytes) -> None:
         """Write a file so that it is whole and on disk, or not there."""
@@ -216,7 +215,7 @@ class Store:
             return
         joined = self.read()
         name = f"joined-{secrets.token_hex(8)}.parquet"
-        self._put(self.folder / RUNS / name, _parquet(joined))
+        self._put(self.folder / RUNS / name, parquet_bytes(joined))
         for path in files:
             path.unlink(missing_ok=True)
 
@@ -234,13 +233,6 @@ def _is_ours(command: str) -> bool:
     except ValueError:
         return False
     return words[:2] in (["shunter", "simulate"], ["shunter", "reproduce"]) and shlex.join(words) == command
-
-
-def _parquet(frame: pl.DataFrame) -> bytes:
-    """The file of a table, made in memory: polars itself does not say that a disk is full."""
-    made = BytesIO()
-    frame.write_parquet(made)
-    return made.getvalue()
 
 
 def frame_of(rows: Iterable[Row], columns: Mapping[str, str] = COLUMNS) -> pl.DataFrame:
