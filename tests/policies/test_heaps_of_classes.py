@@ -6,6 +6,7 @@ from shunter import registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Trace
 from shunter.scheduling.queue import queue as q
+from shunter.scheduling.queue.heaps import insert, precedes, remove
 from shunter.scheduling.queue.policy import queue_of
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
@@ -32,7 +33,7 @@ def check(queue: q.Queue, waiting: set[int]) -> None:
             assert queue.class_of[job] == cls
             assert queue.at[job] == at
             below = [i for i in range(size) if at in ancestors(i)]
-            assert all(not q.precedes(queue, members[i], job) for i in below)
+            assert all(not precedes(queue, members[i], job) for i in below)
             assert queue.lowest[first + at] == min(queue.floor[members[i]] for i in [at, *below])
     assert found == waiting
 
@@ -51,12 +52,12 @@ def test_lowest_floors_stay_right_while_jobs_come_go_and_change_places():
     for _ in range(600):
         job = int(draw.integers(JOBS))
         if job in waiting and draw.random() < 0.6:
-            q.remove(queue, job)
+            remove(queue, job)
             waiting.remove(job)
         else:
             queue.key[job] = draw.integers(10)
             if job not in waiting:
                 queue.floor[job] = draw.integers(1000)
-            q.insert(queue, job)
+            insert(queue, job)
             waiting.add(job)
         check(queue, waiting)

@@ -9,7 +9,7 @@ from shunter import registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace
-from shunter.scheduling.queue import queue as q
+from shunter.scheduling.queue.ranking import describe
 from shunter.sim.engine import Simulator
 from shunter.world import START
 
@@ -69,7 +69,7 @@ def test_fair_share_halves_past_usage():
     ann, bob = 8 * decayed(10) * 2 ** (-20 / 60), 4 * decayed(20)
     assert queue.users.usage.tolist() == pytest.approx([ann, bob])
     assert queue.state.total_usage == pytest.approx(ann + bob)
-    job = q.describe.py_func(simulator.world, queue, 2, queue.state.total_usage, 30_000)
+    job = describe.py_func(simulator.world, queue, 2, queue.state.total_usage, 30_000)
     assert job.usage == pytest.approx(bob / (ann + bob) * 2)  # over an equal share for each of two
     assert type(policy).key(job, policy.key_params()) == pytest.approx(-(2 ** (-bob / (ann + bob) * 2)))
 

@@ -11,7 +11,7 @@ from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace
 from shunter.policies.multifactor import Multifactor
-from shunter.scheduling.queue import queue as q
+from shunter.scheduling.queue.usage import rank_users
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
 from shunter.world import FINISH, START
@@ -132,7 +132,7 @@ def test_users_with_equal_usage_have_the_same_rank():
     queue.users.seen[:], queue.state.users_seen = [1, 1, 1, 1, 0], 4
     for used, factors in (([0, 7, 0, 3, 0], [1, 0.25, 1, 0.5]), ([5, 5, 5, 5, 0], [1, 1, 1, 1])):
         queue.users.usage[:] = used
-        q.rank_users(queue)
+        rank_users(queue)
         assert (2 ** -queue.users.counted[:4]).tolist() == pytest.approx(factors)
 
 

@@ -90,7 +90,7 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     episodes: Annotated[int, typer.Option("--episodes", min=4, metavar="N", help="Windows per epoch.")] = 100,
     jobs: JobsOption = 256,
     patience: Annotated[
-        int, typer.Option("--patience", min=1, metavar="N", help="Stop after so many rounds without a better model.")
+        int, typer.Option("--patience", min=1, metavar="N", help="Stop after this many rounds without a better model.")
     ] = 25,
     visible: Annotated[
         int, typer.Option("--visible", min=0, metavar="N", help="Jobs in view, the first submitted; 0: all.")

@@ -54,7 +54,7 @@ def replayed(jobs: KnownJobs, begin: int, now: int) -> ReplayedJobs:
 
 @dataclass(frozen=True)
 class HoursAgo(ArrivalRule):
-    """The hour that began so many hours ago: the last one, the same of yesterday, or of last week."""
+    """The hour that began this many hours ago: the last one, the same of yesterday, or of last week."""
 
     name: str
     hours: int

@@ -1,4 +1,4 @@
-"""Ended jobs of a site on disk: a Parquet file per hour of submission, of so many hours at the most.
+"""Ended jobs of a site on disk: a Parquet file per hour of submission, of a limited number of hours.
 
 A file may come from anywhere: what is not a table of jobs of its hour is left out, and reported.
 """

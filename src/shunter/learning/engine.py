@@ -90,7 +90,7 @@ def ground_for(setup: Setup, estimate: str, length: int) -> LearningGround:
         setup.trace, after=np.full(len(setup.trace), -1, np.int64), model=np.full(len(setup.trace), -1, np.int64)
     )
     found = estimates_of(setup, trace, estimate)
-    unnamed = dataclasses.replace(trace, user=np.full(len(trace), -1, np.int64))  # estimates are made; nobody asks
+    unnamed = dataclasses.replace(trace, user=np.full(len(trace), -1, np.int64))  # estimates are made without it
     return LearningGround(unnamed, setup.cluster, found, estimate, length)
 
 
@@ -110,7 +110,7 @@ def estimates_of(setup: Setup, trace: Trace, estimate: str) -> I64:
 
 
 class EpisodeEngine:
-    """One cluster in arrays, on which a policy, a model or somebody outside plays windows of a ground's jobs.
+    """One cluster in arrays, on which a policy, a model or a caller outside plays windows of a ground's jobs.
 
     ``watched`` is a model whose inputs are recorded or shown; by default the policy's own, if it has one.
     """
@@ -140,7 +140,7 @@ class EpisodeEngine:
         self.plan = w.new_decision(self.episode.state.world)
 
     def _form(self, sees_pool: bool) -> Compiled:
-        """The compiled policy for the first window; ``sees_pool``: somebody looks at pools, if not its key."""
+        """The compiled policy for the first window; ``sees_pool``: pools are looked at, if not by its key."""
         window = self.ground.trace.select(np.arange(self.ground.length))
         simulator = Simulator(window, self.ground.cluster)
         simulator.prepare(self.policy.needs)
@@ -181,7 +181,7 @@ class EpisodeEngine:
             score=np.zeros(visible),
             model=model,
             draws=np.zeros(2, np.int64),
-            nobody=np.zeros(0, np.int64),
+            awaited=np.zeros(0, np.int64),
         )
 
     def use(self, numbers: F64) -> None:
@@ -209,7 +209,7 @@ class EpisodeEngine:
 
 
 def new_record(rows: int, decisions: int, inputs: int, share: float = 1.0) -> e.Record:
-    """Room for so many rows and decisions."""
+    """Room for this many rows and decisions."""
     whole = np.zeros(decisions + 1, np.int64)
     return e.Record(
         share=share, seen=np.zeros((rows, inputs)), begin=whole, chosen=np.zeros(decisions, np.int64),

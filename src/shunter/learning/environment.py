@@ -146,5 +146,5 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc]
 
 
 def vectorised(count: int, ground: LearningGround, **more: Any) -> Any:
-    """So many environments on the same jobs as one; the arguments are those of ``SchedulingEnv``."""
+    """Several environments on the same jobs as one; the arguments are those of ``SchedulingEnv``."""
     return gymnasium.vector.SyncVectorEnv([lambda: SchedulingEnv(ground, **more) for _ in range(count)])

@@ -1,7 +1,7 @@
 """Episodes, compiled: a window of jobs on an idle cluster, from its first decision to its last.
 
 The engine and the queue are those of every simulation. What is different: a window begins by copying arrays, not by
-making a simulator, and at each decision somebody else may choose. A network in arrays chooses inside the kernel; the
+making a simulator, and at each decision a caller may choose. A network in arrays chooses inside the kernel; the
 environment for Python stops here and asks.
 """
 
@@ -19,9 +19,13 @@ from shunter.policies.scored.evaluating import INPUTS, INPUTS_AT, score
 from shunter.policies.scored.features import fill_inputs
 from shunter.policies.scored.inspecting import first_job, let_wait, may_wait
 from shunter.scheduling.queue.decide import start_one
-from shunter.scheduling.queue.queue import Queue, Tools, anything_to_try, describe, insert, rekey, take_in
+from shunter.scheduling.queue.heaps import insert
+from shunter.scheduling.queue.intake import anything_to_try, take_in
+from shunter.scheduling.queue.queue import Queue, Tools
+from shunter.scheduling.queue.ranking import describe, rekey
 from shunter.sim import loop
-from shunter.sim.loop import EnginePointers, advance, check, perform
+from shunter.sim.checking import check
+from shunter.sim.loop import EnginePointers, advance, perform
 from shunter.sim.state import LOG_ROWS, SimulationState
 from shunter.world import F64, I64, Decision
 
@@ -69,7 +73,7 @@ class Episode(Arrays):
     score: F1  # (most visible,) room
     model: F1  # whose inputs are observed
     draws: I1  # (2,) seed, and how many numbers were drawn
-    nobody: I1  # (0,) jobs that are awaited
+    awaited: I1  # (0,) jobs that are awaited: none
 
 
 class Record(Variables):
@@ -335,7 +339,7 @@ def run_all(episode: Episode, engine: EnginePointers, form: Compiled, plan: Deci
         status = loop.LOG_FULL
         while status in (loop.LOG_FULL, loop.DECIDE):
             episode.state.counts[LOG_ROWS] = 0
-            status = loop.run(episode.state, engine, form, plan, w.NEVER - 1, 1 << 30, episode.nobody)
+            status = loop.run(episode.state, engine, form, plan, w.NEVER - 1, 1 << 30, episode.awaited)
         stuck += int(status != loop.OVER)
         read_waits(episode, waits[at])
     return stuck

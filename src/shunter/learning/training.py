@@ -31,7 +31,7 @@ from shunter.seeding import rng
 from shunter.world import F64, I64
 
 LEARNED_FROM, CHECKED_ON = 0.7, 0.8  # of the jobs: up to here
-CHUNKS = 4  # episodes are cut into so many, however many threads there are
+CHUNKS = 4  # episodes are cut into this many parts, whatever the number of threads
 CHECKS = 16  # windows that say which model to keep
 SPREAD = 0.3  # of the search at first
 TRIED_ON = 24  # windows on which each model of a generation is tried
@@ -96,7 +96,7 @@ def parts_of(ground: LearningGround) -> tuple[I64, I64, I64]:
 
 
 def spaced(windows: I64, count: int) -> I64:
-    """So many of these windows, as far apart as they can be."""
+    """This many of these windows, as far apart as they can be."""
     at = np.unique(np.linspace(0, len(windows) - 1, min(count, len(windows))).round().astype(np.int64))
     return np.asarray(windows[at])
 

@@ -27,7 +27,7 @@ class TrainingWork:
     assumptions: tuple[str, ...] = field(default=())
 
     def runs(self, gpus: int | None = None, machines: int = 1) -> F64 | None:
-        """How long it runs yet (ms) on so many GPUs; several values where it is uncertain, None: not known."""
+        """How long it still runs (ms) on this many GPUs; several values where it is uncertain, None: not known."""
         asked = self.gpus if gpus is None else gpus
         if asked != self.gpus and self.curve is None:
             return None

@@ -26,7 +26,7 @@ def noisy_times(times: F64, seed: int) -> I64:
 
 
 def noise(jobs: int, seed: int) -> F64:
-    """How many times its run time each of so many jobs is said to take."""
+    """How many times its run time each of this many jobs is estimated to take."""
     draws = rng(seed, "noisy estimates")
     kind = np.searchsorted(SHARES, draws.random(jobs))
     off = draws.uniform(np.array(LOWEST)[kind], np.array(HIGHEST)[kind])

@@ -8,14 +8,7 @@ from shunter import world as w
 from shunter.compiled import kernel
 from shunter.predictors import learned as model
 from shunter.scheduling.backfill.bounds import note_run_time
-from shunter.scheduling.queue.queue import (
-    BINS,
-    S_DECLARED,
-    S_LAST_TWO,
-    S_LIMIT,
-    SIZE_CLASSES,
-    Queue,
-)
+from shunter.scheduling.queue.queue import BINS, S_DECLARED, S_LAST_TWO, S_LIMIT, SIZE_CLASSES, Queue
 from shunter.world import F64, World
 
 FIRST_GUESS = 3_600_000.0  # ms, when nothing has ended yet

@@ -6,7 +6,8 @@ from typing import Any
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
-from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch, precedes
+from shunter.scheduling.queue.heaps import precedes
+from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch
 from shunter.world import I64, Decision, World
 
 

@@ -10,16 +10,9 @@ from shunter import reasons as r
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.scheduling.placing import may_use
-from shunter.scheduling.queue.queue import (
-    B_CONSERVATIVE,
-    B_EASY,
-    B_NONE,
-    Parts,
-    Queue,
-    any_gpu_free,
-    precedes,
-    top,
-)
+from shunter.scheduling.queue.heaps import precedes, top
+from shunter.scheduling.queue.intake import any_gpu_free
+from shunter.scheduling.queue.queue import B_CONSERVATIVE, B_EASY, B_NONE, Parts, Queue
 from shunter.world import Decision, World
 
 

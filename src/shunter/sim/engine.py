@@ -37,36 +37,37 @@ from shunter.model import (
 )
 from shunter.protocols import Memory, Observer, Policy
 from shunter.reasons import CODES, SCOPES
-from shunter.sim import excerpting, loop, side_compiling, state, transitions
+from shunter.sim import checking, excerpting, loop, side_compiling, state, transitions
 from shunter.sim.excerpting import ExcerptRows, JobKinds
 from shunter.sim.log_chunk import LogChunk
+from shunter.sim.progress import retime_all
 from shunter.sim.scenario import Scenario
 from shunter.sim.stalling import ProgressMark
 from shunter.under_way import RunPoint
 from shunter.world import I64, Decision, World
 
 WHY = {
-    loop.NO_SUCH_JOB: "there is no such job",
-    loop.NOT_PENDING: "the job does not wait",
-    loop.NOT_RUNNING: "the job does not run",
-    loop.NO_SUCH_GPU: "there is no such GPU",
-    loop.GPU_TWICE: "a GPU is named twice",
-    loop.WRONG_COUNT: "wrong number of GPUs for the job",
-    loop.NODE_NOT_UP: "the node is not up",
-    loop.WRONG_VC: "the node belongs to another virtual cluster",
-    loop.WRONG_TYPE: "the node has GPUs of another type",
-    loop.GPU_BUSY: "a GPU is not free",
-    loop.NO_CPU: "too few CPU cores are free on a node",
-    loop.NO_MEMORY: "too little memory is free on a node",
-    loop.NO_SUCH_NODE: "there is no such node",
-    loop.NODE_NOT_IDLE: "the node is not idle",
-    loop.NODE_NOT_ASLEEP: "the node is not asleep",
-    loop.TIME_PAST: "the time is not in the future",
-    loop.TOO_MANY_TIMERS: f"more than {state.TIMERS} timers",
-    loop.NO_SUCH_VC: "there is no such virtual cluster",
-    loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
-    loop.OUT_OF_RANGE: "the number of GPUs is outside of the job's range (min_gpus, max_gpus)",
-    loop.NOT_CHECKPOINTABLE: "the job is not checkpointable, so it keeps its GPUs until it ends",
+    checking.NO_SUCH_JOB: "there is no such job",
+    checking.NOT_PENDING: "the job does not wait",
+    checking.NOT_RUNNING: "the job does not run",
+    checking.NO_SUCH_GPU: "there is no such GPU",
+    checking.GPU_TWICE: "a GPU is named twice",
+    checking.WRONG_COUNT: "wrong number of GPUs for the job",
+    checking.NODE_NOT_UP: "the node is not up",
+    checking.WRONG_VC: "the node belongs to another virtual cluster",
+    checking.WRONG_TYPE: "the node has GPUs of another type",
+    checking.GPU_BUSY: "a GPU is not free",
+    checking.NO_CPU: "too few CPU cores are free on a node",
+    checking.NO_MEMORY: "too little memory is free on a node",
+    checking.NO_SUCH_NODE: "there is no such node",
+    checking.NODE_NOT_IDLE: "the node is not idle",
+    checking.NODE_NOT_ASLEEP: "the node is not asleep",
+    checking.TIME_PAST: "the time is not in the future",
+    checking.TOO_MANY_TIMERS: f"more than {state.TIMERS} timers",
+    checking.NO_SUCH_VC: "there is no such virtual cluster",
+    checking.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
+    checking.OUT_OF_RANGE: "the number of GPUs is outside of the job's range (min_gpus, max_gpus)",
+    checking.NOT_CHECKPOINTABLE: "the job is not checkpointable, so it keeps its GPUs until it ends",
 }
 STEP = 20_000  # decisions at most between two reports of progress, and chances to stop ...
 FIRST_STEP, STRETCH_S = 100, 0.2  # ... and seconds, as far as the decisions before show how long they take
@@ -243,7 +244,7 @@ class Simulator:
         if plan.reasons and self.world.clock[w.REASONS]:
             self._note(plan.reasons)
         decision = self._encode(plan.actions)
-        if loop.check(self._state, decision):
+        if checking.check(self._state, decision):
             refused = [Refusal(plan.actions[i], WHY[int(code)]) for i, code in enumerate(decision.refusals) if code]
             self._refused = f" Its last refused plan, at {self.now} ms: {refused[0].action}: {refused[0].why}."
             return refused
@@ -428,7 +429,7 @@ class Simulator:
 
     def _take(self, durations: I64) -> None:
         self._state.truth[state.DURATION] = durations
-        transitions.retime_all(self._state)
+        retime_all(self._state)
 
     def excerpt(
         self,

@@ -1,4 +1,4 @@
-"""What can happen to a job and to a node.  Every change of the state is made here."""
+"""What can happen to a job."""
 
 from __future__ import annotations
 
@@ -6,240 +6,25 @@ import math
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
-from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, cancel, schedule
-from shunter.sim.links import PLACE, REACH, enter, may_meet, stretch_of
-from shunter.sim.links import leave as leave_links
-from shunter.sim.speed import note_spread, speed, spread_speed
+from shunter.sim.events import K_FINISH, cancel, schedule
+from shunter.sim.lists import enlist, record, strike
+from shunter.sim.occupying import release, take
+from shunter.sim.progress import SLACK, retime, retime_beside, settle
 from shunter.sim.state import (
     ADMITTED,
     BASE,
     CHILD,
     DURATION,
-    FAIL_AFTER,
     FAILURES,
-    FAULT_KNOWN,
-    FAULT_NODE,
-    FAULT_TIME,
     INTERVAL,
     KEPT_FIRST,
     KEPT_LAST,
     KEPT_NEXT,
-    LOG_ROWS,
-    NEXT_FAULT,
     SIBLING,
-    TIME,
     UNFINISHED,
-    WHERE,
     SimulationState,
 )
 from shunter.world import I64, World
-
-SLACK = 1e-6  # ms; what sums of floats may be off without an end or a checkpoint moving by a whole step
-
-
-@kernel
-def record(state: SimulationState, kind: int, job: int, a: int, b: int) -> None:
-    """Append a row to the event log; the loop sees to it that there is room."""
-    row = state.counts[LOG_ROWS]
-    state.counts[LOG_ROWS] += 1
-    state.log[row, 0] = state.world.clock[w.NOW]
-    state.log[row, 1] = kind
-    state.log[row, 2] = job
-    state.log[row, 3] = a
-    state.log[row, 4] = b
-
-
-@kernel
-def enlist(world: World, row: int, length: int, job: int) -> None:
-    """Append a job to one of the lists without order."""
-    at = world.clock[length]
-    world.lists[row, at] = job
-    world.clock[length] += 1
-    if row <= w.L_RUNNING:
-        world.jobs[w.AT, job] = at
-
-
-@kernel
-def strike(world: World, row: int, length: int, job: int) -> None:
-    """Take a job off the pending or running list: the last one fills its place."""
-    at = world.jobs[w.AT, job]
-    world.clock[length] -= 1
-    last = world.lists[row, world.clock[length]]
-    world.lists[row, at] = last
-    world.jobs[w.AT, last] = at
-
-
-# ------------------------------------------------------------------------------------------- progress and speed
-
-
-@kernel
-def settle(state: SimulationState, job: int) -> None:
-    """Count the work done up to now at the speed so far, and the time that went into communication."""
-    now, progress = state.world.clock[w.NOW], state.world.progress
-    if now > state.world.jobs[w.SINCE, job]:
-        elapsed = now - state.world.jobs[w.SINCE, job]
-        progress[w.WORK, job] += elapsed * progress[w.RATE, job]
-        if progress[w.SPREAD, job] != 1.0:
-            progress[w.COMMUNICATION, job] += elapsed * (1.0 - progress[w.SPREAD, job])
-        state.world.jobs[w.SINCE, job] = now
-
-
-@kernel
-def retime(state: SimulationState, job: int) -> None:
-    """Take the job's present speed and move its next event: its end, its failure, or the end of its lease."""
-    settle(state, job)
-    rate = speed(state, job)
-    state.world.progress[w.RATE, job] = rate
-    target, kind = float(state.truth[DURATION, job]), K_FINISH
-    if state.truth[FAILURES, job] > 0:
-        target = min(target, float(state.truth[BASE, job] + state.truth[FAIL_AFTER, job]))
-        kind = K_FAILURE
-    remaining = max(target - state.world.progress[w.WORK, job], 0.0)
-    end = state.world.jobs[w.SINCE, job] + math.ceil(remaining / rate - SLACK)
-    if state.world.jobs[w.UNTIL, job] < end:
-        end, kind = state.world.jobs[w.UNTIL, job], K_TIMER
-    schedule(state.heap, state.counts, job, end, kind)
-
-
-@kernel
-def retime_all(state: SimulationState) -> None:
-    """Move the next event of every job that runs."""
-    for at in range(state.world.clock[w.N_RUNNING]):
-        job = state.world.lists[w.L_RUNNING, at]
-        if state.world.jobs[w.STATE, job] == w.RUNNING:
-            retime(state, job)
-
-
-@kernel
-def is_on(world: World, job: int, gpu: int) -> bool:
-    """Whether a job is on a GPU; none is on -1."""
-    per_gpu = world.clock[w.SLOTS_PER_GPU]
-    for slot in range(gpu * per_gpu, (gpu + 1) * per_gpu if gpu >= 0 else gpu * per_gpu):
-        if world.slots[w.SLOT_JOB, slot] == job:
-            return True
-    return False
-
-
-@kernel
-def retime_neighbours(state: SimulationState, gpu: int, job: int, following: int) -> None:
-    """A job came to or left a GPU: the other tenants' speeds change.
-
-    Jobs that are also on the ``following`` GPU (-1: none) are left for then, or large ones would be retimed once
-    for every GPU.
-    """
-    per_gpu = state.world.clock[w.SLOTS_PER_GPU]
-    for slot in range(gpu * per_gpu, (gpu + 1) * per_gpu):
-        other = state.world.slots[w.SLOT_JOB, slot]
-        if other < 0 or other == job or is_on(state.world, other, following):
-            continue
-        if state.world.jobs[w.STATE, other] == w.RUNNING:
-            retime(state, other)
-
-
-@kernel
-def retime_beside(state: SimulationState, job: int, gpu_ids: I64) -> None:
-    """A job came to these GPUs: those that it shares them with change their speed."""
-    for i in range(len(gpu_ids)):
-        if state.world.gpus[w.TENANTS, gpu_ids[i]] > 1:
-            retime_neighbours(state, gpu_ids[i], job, gpu_ids[i + 1] if i + 1 < len(gpu_ids) else -1)
-
-
-@kernel
-def share_links(state: SimulationState, job: int) -> None:
-    """A job came to or left its links: it and those that share one with it get what is theirs now."""
-    world, traffic = state.world, state.traffic
-    for at in range(traffic.count[0]):
-        other = traffic.listed[at]
-        if not may_meet(world, traffic, job, other):
-            continue
-        stretch = stretch_of(world, traffic, other)
-        if stretch != traffic.stretch[other]:
-            settle(state, other)
-            traffic.stretch[other] = stretch
-            widest, place = traffic.jobs[REACH, other], traffic.jobs[PLACE, other]
-            world.progress[w.SPREAD, other] = spread_speed(state, other, widest, place, stretch)
-            if other != job and world.jobs[w.STATE, other] == w.RUNNING:
-                retime(state, other)
-
-
-@kernel
-def spread_out(state: SimulationState, job: int) -> None:
-    """A job was put on several GPUs: that may cost it speed, and others whose links it uses."""
-    note_spread(state, job)
-    if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
-        enter(state.world, state.traffic, job)
-        share_links(state, job)
-
-
-# ------------------------------------------------------------------------------------------- taking and releasing GPUs
-
-
-@kernel
-def take(state: SimulationState, job: int, gpu_ids: I64) -> None:
-    """Put a job on GPUs (ascending) and log it, one row per node."""
-    world = state.world
-    jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
-    per_gpu, share = world.clock[w.SLOTS_PER_GPU], jobs[w.SHARE, job]
-    jobs[w.HEAD, job] = -1
-    here, count = -1, 0
-    for i in range(len(gpu_ids)):
-        gpu = gpu_ids[i]
-        slot = gpu * per_gpu
-        while world.slots[w.SLOT_JOB, slot] >= 0:
-            slot += 1
-        world.slots[w.SLOT_JOB, slot] = job
-        world.slots[w.SLOT_NEXT, slot] = jobs[w.HEAD, job]
-        jobs[w.HEAD, job] = slot
-        node = gpus[w.NODE, gpu]
-        if gpus[w.TENANTS, gpu] == 0:
-            nodes[w.FREE, node] -= 1
-        gpus[w.TENANTS, gpu] += 1
-        gpus[w.USED, gpu] += share
-        nodes[w.CHANGES, node] += 1
-        nodes[w.CPU_FREE, node] -= jobs[w.CPU, job]
-        nodes[w.MEM_FREE, node] -= jobs[w.MEM, job]
-        if node != here and count > 0:
-            record(state, w.START, job, here, count * share)
-            count = 0
-        here = node
-        count += 1
-    record(state, w.START, job, here, count * share)
-    jobs[w.WORKERS, job] = len(gpu_ids)
-    world.progress[w.SPREAD, job] = 1.0
-    if len(gpu_ids) > 1 and len(state.tier_speed) + len(state.network.key) > 0:
-        spread_out(state, job)
-
-
-@kernel
-def release(state: SimulationState, job: int) -> None:
-    """Take a job off its GPUs; the jobs that stay run faster."""
-    world = state.world
-    if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
-        leave_links(world, state.traffic, job)
-        share_links(state, job)
-        state.traffic.jobs[REACH, job] = 0
-    jobs, gpus, nodes, slots = world.jobs, world.gpus, world.nodes, world.slots
-    slot, share = jobs[w.HEAD, job], jobs[w.SHARE, job]
-    while slot >= 0:
-        gpu, following = slots[w.SLOT_GPU, slot], slots[w.SLOT_NEXT, slot]
-        node = gpus[w.NODE, gpu]
-        slots[w.SLOT_JOB, slot] = -1
-        gpus[w.TENANTS, gpu] -= 1
-        gpus[w.USED, gpu] -= share
-        nodes[w.CHANGES, node] += 1
-        nodes[w.CPU_FREE, node] += jobs[w.CPU, job]
-        nodes[w.MEM_FREE, node] += jobs[w.MEM, job]
-        if gpus[w.TENANTS, gpu] == 0:
-            if nodes[w.NODE_STATE, node] == w.UP:
-                nodes[w.FREE, node] += 1
-        else:
-            retime_neighbours(state, gpu, job, slots[w.SLOT_GPU, following] if following >= 0 else -1)
-        slot = following
-    jobs[w.HEAD, job] = -1
-    world.clock[w.RELEASES] += 1
-
-
-# ------------------------------------------------------------------------------------------- the course of a job
 
 
 @kernel
@@ -507,90 +292,3 @@ def renew(state: SimulationState, job: int, until: int) -> None:
     """The lease of a job that keeps its GPUs is prolonged; that costs nothing."""
     state.world.jobs[w.UNTIL, job] = until
     retime(state, job)
-
-
-# ------------------------------------------------------------------------------------------- nodes
-
-
-@kernel
-def node_source(state: SimulationState, node: int) -> int:
-    """The event source of a node: they come after the jobs'."""
-    return int(state.world.jobs.shape[1] + node)
-
-
-@kernel
-def bring_up(state: SimulationState, node: int) -> None:
-    """A node is repaired or awake: its free GPUs count again."""
-    world = state.world
-    world.nodes[w.NODE_STATE, node] = w.UP
-    first = world.nodes[w.FIRST_GPU, node]
-    free = 0
-    for gpu in range(first, first + world.nodes[w.TOTAL, node]):
-        if world.gpus[w.TENANTS, gpu] == 0:
-            free += 1
-    world.nodes[w.FREE, node] = free
-    world.clock[w.RELEASES] += 1
-    record(state, w.NODE_UP, -1, node, 0)
-
-
-@kernel
-def break_down(state: SimulationState, node: int, until: int, drains: bool) -> None:
-    """A node fails or goes into maintenance: its jobs go back to the queue, or, where it drains, run to their end."""
-    world = state.world
-    source = node_source(state, node)
-    if state.heap[WHERE, source] >= 0:  # it is down already, or waking up: it is not back before that is over too
-        until = max(until, state.heap[TIME, source])
-    if world.nodes[w.NODE_STATE, node] != w.DOWN:
-        world.nodes[w.NODE_STATE, node] = w.DOWN
-        world.nodes[w.FREE, node] = 0
-        world.clock[w.RELEASES] += 1  # a blocked head may fit no better, but reservations must be made again
-        record(state, w.NODE_DOWN, -1, node, int(drains))
-    if not drains:
-        kill_all(state, node)
-    schedule(state.heap, state.counts, source, until, K_REPAIR)
-
-
-@kernel
-def kill_all(state: SimulationState, node: int) -> None:
-    """Throw all jobs off a node."""
-    world = state.world
-    per_gpu, first = world.clock[w.SLOTS_PER_GPU], world.nodes[w.FIRST_GPU, node]
-    for slot in range(first * per_gpu, (first + world.nodes[w.TOTAL, node]) * per_gpu):
-        job = world.slots[w.SLOT_JOB, slot]
-        if job >= 0:
-            if world.jobs[w.STATE, job] == w.STOPPING:  # it was being checkpointed: that never finished
-                world.jobs[w.STATE, job] = w.RUNNING
-            kill(state, job, w.BY_FAILURE)
-
-
-@kernel
-def announce(state: SimulationState, node: int) -> None:
-    """Set a node's next known outage."""
-    state.world.nodes[w.OUTAGE, node] = w.NEVER
-    for row in range(state.counts[NEXT_FAULT], len(state.faults)):
-        if state.faults[row, FAULT_NODE] == node and state.faults[row, FAULT_KNOWN] == 1:
-            state.world.nodes[w.OUTAGE, node] = state.faults[row, FAULT_TIME]
-            return
-
-
-@kernel
-def power(state: SimulationState, node: int, on: bool) -> None:
-    """Put an idle node to sleep at once, or wake a sleeping one, which takes a while."""
-    world = state.world
-    if not on:
-        world.nodes[w.NODE_STATE, node] = w.ASLEEP
-        world.nodes[w.FREE, node] = 0
-        world.clock[w.RELEASES] += 1
-        record(state, w.SLEEP, -1, node, 0)
-        return
-    world.nodes[w.NODE_STATE, node] = w.WAKING
-    record(state, w.WAKE, -1, node, 0)
-    schedule(state.heap, state.counts, node_source(state, node), world.clock[w.NOW] + state.wake[0], K_REPAIR)
-
-
-@kernel
-def assign(state: SimulationState, node: int, vc: int) -> None:
-    """Move a node to another virtual cluster; what runs there runs on."""
-    state.world.nodes[w.NODE_VC, node] = vc
-    state.world.clock[w.RELEASES] += 1
-    record(state, w.REASSIGN, -1, node, vc)

@@ -18,7 +18,7 @@ Where a rule leaves room, this is what holds here:
 - EASY with preemption: the head is the first job that does not fit even in the place of others.  Jobs behind it take no
   other's place.
 - A job that is not ``checkpointable``, or was stopped ``max_stops`` times, keeps its GPUs until it ends.  With a
-  ``hysteresis`` only jobs whose key is more than so many times that of the waiting one are stopped for it.
+  ``hysteresis`` only jobs whose key is more than this many times that of the waiting one are stopped for it.
 - A job stopped at the very instant at which it was started has not run: no run is recorded.
 """
 

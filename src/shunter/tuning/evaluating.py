@@ -49,7 +49,7 @@ class TimedRunner(SweepRunner):
     """
 
     def budget(self, trace: Trace) -> int:
-        """So many decisions per job, and per minute of the trace."""
+        """This many decisions per job, and per minute of the trace."""
         minutes = int(trace.submit[-1] - trace.submit[0]) // 60_000 if len(trace) else 0
         return DECISIONS_PER_JOB * len(trace) + DECISIONS_PER_MINUTE * minutes + 100_000
 

@@ -63,7 +63,7 @@ class SearchedParam:
 
 
 def category(at: float, count: int) -> int:
-    """Which of so many categories a coordinate stands for."""
+    """Which of this many categories a coordinate stands for."""
     return min(int(at * count), count - 1)
 
 

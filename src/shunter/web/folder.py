@@ -84,7 +84,7 @@ class RunsFolder:
                     yield name, found
 
     def work_on(self, name: str) -> UnderWay | None:
-        """How far the work on the folder of this name is; None: nobody works on it."""
+        """How far the work on the folder of this name is; None: no process works on it."""
         return _alive(under_way.file_of(self.path(name)))
 
     def running(self, name: str) -> list[UnderWay]:

@@ -100,7 +100,7 @@ class Tasks:
             return list(reversed(self.kept.values()))
 
     def prepare(self, work: Callable[[], Any]) -> None:
-        """Do something before the first task, which nobody waits for."""
+        """Do something before the first task; no task waits for it."""
         self._pool.submit(work)
 
     def find(self, task_id: str) -> BackgroundTask:

@@ -61,7 +61,7 @@ def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
 
     def alive() -> None:
         if parent and os.getppid() != parent:
-            os._exit(1)  # nobody waits for the answer
+            os._exit(1)  # no process waits for the answer
 
     kept = WorkloadRepository(task.folder)
     if len(task.ended):

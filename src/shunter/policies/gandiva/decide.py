@@ -10,7 +10,8 @@ from shunter.policies.gandiva.moves import (
     moves_of,
     partner_of,
 )
-from shunter.policies.gandiva.turns import line_up, pair_up, part_bad_pairs, put_back, take_turns
+from shunter.policies.gandiva.pairs import line_up, pair_up, part_bad_pairs, put_back
+from shunter.policies.gandiva.turns import take_turns
 from shunter.scheduling.leasing.decide import catch_up, leases_end, start_waiting
 from shunter.scheduling.leasing.memory import Offers, OfferTools
 from shunter.scheduling.placing import (
@@ -24,7 +25,7 @@ from shunter.scheduling.placing import (
     sort,
     within_limits,
 )
-from shunter.scheduling.queue.queue import any_gpu_free
+from shunter.scheduling.queue.intake import any_gpu_free
 from shunter.scheduling.tiers import tier_of
 from shunter.world import Decision, World
 

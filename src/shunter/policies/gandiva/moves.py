@@ -8,7 +8,9 @@ from shunter.compiled import kernel
 from shunter.scheduling.leasing.decide import next_taker
 from shunter.scheduling.leasing.memory import Offers, OfferTools
 from shunter.scheduling.placing import add_placed, as_it_is, collect
-from shunter.scheduling.queue.queue import Paper, ahead, any_gpu_free
+from shunter.scheduling.queue.intake import any_gpu_free
+from shunter.scheduling.queue.queue import Paper
+from shunter.scheduling.queue.ranking import ahead
 from shunter.scheduling.tiers import lay_out, room_below, tier_of
 from shunter.world import Decision, World
 

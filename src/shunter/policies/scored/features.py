@@ -24,7 +24,7 @@ FEATURES = {
     "fits": "1: there is room for it now; 0: there is not",
     "fragmentation": "`partly` over the number of such nodes",
     "pressure": "GPUs that it asks for over free ones, over all GPUs of such nodes (RLTune: demand-supply ratio)",
-    "availability": "free GPUs less `demand`, from 0 (none, and nobody's share) to 1 (RLTune: future availability)",
+    "availability": "free GPUs less `demand`, from 0 (none, and no user's share) to 1 (RLTune: future availability)",
     "ways": "ways in which it could be placed now, 0 to 3, as RLTune counts them",
     "choice": "1: some job that waits for such nodes has two ways or more; 0: none has",
     "growth": "what a second adds to the bounded slowdowns of all jobs that wait for such nodes, by their estimates",

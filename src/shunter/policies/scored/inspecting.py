@@ -7,7 +7,8 @@ from shunter.compiled import kernel
 from shunter.policies.scored.evaluating import score
 from shunter.scheduling.placing import add_other
 from shunter.scheduling.queue.decide import next_job
-from shunter.scheduling.queue.queue import LOOK_AGAIN, Parts, Queue, describe
+from shunter.scheduling.queue.queue import LOOK_AGAIN, Parts, Queue
+from shunter.scheduling.queue.ranking import describe
 from shunter.world import Decision, World
 
 MOST_SKIPS = 72  # of one job: 12 hours, as in SchedInspector

@@ -8,8 +8,10 @@ from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.scored.evaluating import fill_lane, score_lanes
 from shunter.policies.scored.lanes import LANES
+from shunter.scheduling.queue.heaps import order_heaps
 from shunter.scheduling.queue.pools import HIDDEN, last_visible, look_at_pools
-from shunter.scheduling.queue.queue import Parts, Queue, describe, order_heaps
+from shunter.scheduling.queue.queue import Parts, Queue
+from shunter.scheduling.queue.ranking import describe
 from shunter.world import I64, Decision, World
 
 

@@ -23,8 +23,10 @@ from shunter.policies.themis.winners import LOSES, Search, fill_room, find_winne
 from shunter.scheduling.leasing.decide import collect_ended, should_go, still_free
 from shunter.scheduling.leasing.memory import AGAIN, BETTER, Offers, OfferTools, room_at
 from shunter.scheduling.placing import add_start, collect, copy_to_paper, held, on_paper, put_on_paper
+from shunter.scheduling.queue.heaps import remove
+from shunter.scheduling.queue.intake import any_gpu_free, take_in
 from shunter.scheduling.queue.preempting import lift
-from shunter.scheduling.queue.queue import Queue, any_gpu_free, remove, take_in
+from shunter.scheduling.queue.queue import Queue
 from shunter.scheduling.tiers import fill_usable, lay_out, tier_of
 from shunter.world import F64, I64, Decision, World
 

@@ -36,7 +36,7 @@ class TraceWindow:
     cluster: str
 
     def until(self, days: float) -> str:
-        """The end of so many days."""
+        """The end of this many days."""
         if self.since.startswith("+"):
             return f"+{float(self.since) + days:g}"
         return f"{datetime.fromisoformat(self.since).replace(tzinfo=UTC) + timedelta(days=days):%Y-%m-%dT%H:%M:%S}"

@@ -72,7 +72,7 @@ def instances(workers: int) -> int:
 
 
 def with_servers(most: int) -> tuple[tuple[int, float], ...]:
-    """The efficiency of so many instances: their workers over all; instances beyond the next server do nothing."""
+    """The efficiency of this many instances: their workers over all; instances beyond the next server do nothing."""
     workers = [max(count for count in range(1, width) if instances(count) <= width) for width in range(2, most + 1)]
     return tuple((width, count / width) for width, count in zip(range(2, most + 1), workers, strict=True))
 

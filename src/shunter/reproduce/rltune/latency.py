@@ -20,7 +20,7 @@ TIMES = 9  # of which the least counts
 
 
 def decision_ms(waiting: int, visible: int = 0) -> float:
-    """CPU milliseconds of a decision of RLTune's network, untrained, with so many jobs waiting and in view (0: all).
+    """CPU milliseconds of a decision of RLTune's network, untrained, with this many jobs waiting and in view (0: all).
 
     Jobs that have just come are not part of it.
     """

@@ -105,7 +105,7 @@ def claim(panel: Panel, data: str, measure: str, base: Entrant, better: Entrant,
 
 
 def fallen(percent: float) -> float:
-    """The factor that a fall by so many percent is."""
+    """The factor that a fall by this many percent is."""
     return 1 / (1 - percent / 100)
 
 

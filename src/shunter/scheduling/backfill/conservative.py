@@ -13,15 +13,9 @@ from shunter import world as w
 from shunter.compiled import copy_into, kernel
 from shunter.scheduling.backfill.easy import expected_end
 from shunter.scheduling.placing import add_start, draw_for, held, may_use
-from shunter.scheduling.queue.queue import (
-    Parts,
-    Queue,
-    ahead,
-    first_of,
-    insert,
-    remove,
-    run_time,
-)
+from shunter.scheduling.queue.heaps import insert, remove
+from shunter.scheduling.queue.queue import Parts, Queue
+from shunter.scheduling.queue.ranking import ahead, first_of, run_time
 from shunter.world import Decision, World
 
 

@@ -21,15 +21,9 @@ from shunter.scheduling.placing import (
     open_to,
     put_on_paper,
 )
-from shunter.scheduling.queue.queue import (
-    Paper,
-    Parts,
-    Queue,
-    Scratch,
-    first_of,
-    shortest_of,
-    top,
-)
+from shunter.scheduling.queue.heaps import top
+from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch
+from shunter.scheduling.queue.ranking import first_of, shortest_of
 from shunter.world import I64, Decision, World
 
 

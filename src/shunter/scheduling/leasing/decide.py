@@ -33,21 +33,11 @@ from shunter.scheduling.placing import (
     on_paper,
     put_on_paper,
 )
+from shunter.scheduling.queue.heaps import insert, precedes, remove, top
+from shunter.scheduling.queue.intake import any_gpu_free, take_in
 from shunter.scheduling.queue.preempting import lift
-from shunter.scheduling.queue.queue import (
-    B_EASY,
-    Paper,
-    Parts,
-    Queue,
-    ahead,
-    any_gpu_free,
-    insert,
-    precedes,
-    rekey,
-    remove,
-    take_in,
-    top,
-)
+from shunter.scheduling.queue.queue import B_EASY, Paper, Parts, Queue
+from shunter.scheduling.queue.ranking import ahead, rekey
 from shunter.scheduling.tiers import list_nodes, reach_of, tier_of
 from shunter.world import Decision, World
 

@@ -9,7 +9,9 @@ from shunter.arrays import I1, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.model import Renumbering
 from shunter.scheduling.placing import choose_share, collect
-from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch, ends_within, precedes
+from shunter.scheduling.queue.heaps import precedes
+from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch
+from shunter.scheduling.queue.ranking import ends_within
 from shunter.scheduling.tiers import lay_out, reach_of, room_for, sort_nodes
 from shunter.world import World
 

@@ -13,13 +13,8 @@ from shunter.compiled import kernel
 from shunter.scheduling.backfill.easy import add_end, expected_end, order_ends, room_comes, slowest, still_fits
 from shunter.scheduling.leasing.memory import Offers, Terms, first_open, gpus_for, lease_end
 from shunter.scheduling.placing import copy_paper, in_the_way, on_paper, put_on_paper
-from shunter.scheduling.queue.queue import (
-    B_EASY,
-    Paper,
-    Queue,
-    ahead,
-    run_time,
-)
+from shunter.scheduling.queue.queue import B_EASY, Paper, Queue
+from shunter.scheduling.queue.ranking import ahead, run_time
 from shunter.world import I64, World
 
 

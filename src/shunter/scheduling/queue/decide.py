@@ -16,21 +16,10 @@ from shunter.arrays import type_of
 from shunter.compiled import kernel, pointer
 from shunter.scheduling.estimates import expect, expect_by_model, learn, learn_model
 from shunter.scheduling.placing import add_other, add_start, as_it_is, choose_ahead, choose_nodes, find_gpus
-from shunter.scheduling.queue.queue import (
-    B_CONSERVATIVE,
-    B_EASY,
-    Paper,
-    Parts,
-    Queue,
-    Tools,
-    ahead,
-    anything_to_try,
-    first_of,
-    free_gpus,
-    rekey,
-    take_in,
-    top,
-)
+from shunter.scheduling.queue.heaps import top
+from shunter.scheduling.queue.intake import anything_to_try, free_gpus, take_in
+from shunter.scheduling.queue.queue import B_CONSERVATIVE, B_EASY, Paper, Parts, Queue, Tools
+from shunter.scheduling.queue.ranking import ahead, first_of, rekey
 from shunter.scheduling.tiers import choose_by_tiers
 from shunter.world import Decision, World
 

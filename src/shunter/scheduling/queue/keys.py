@@ -26,7 +26,8 @@ from shunter.arrays import type_of
 from shunter.compiled import inner, is_ours, pointer, with_bounds, with_names
 from shunter.errors import PolicyError
 from shunter.numba_errors import body
-from shunter.scheduling.queue.queue import Queue, describe
+from shunter.scheduling.queue.queue import Queue
+from shunter.scheduling.queue.ranking import describe
 from shunter.world import F64, Job, World
 
 if TYPE_CHECKING:

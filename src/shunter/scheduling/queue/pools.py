@@ -5,7 +5,9 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.scheduling.placing import as_it_is, find_gpus, may_use
-from shunter.scheduling.queue.queue import Parts, Pools, Queue, Scratch, key_all, order_heaps
+from shunter.scheduling.queue.heaps import order_heaps
+from shunter.scheduling.queue.queue import Parts, Pools, Queue, Scratch
+from shunter.scheduling.queue.ranking import key_all
 from shunter.world import I64, Decision, World
 
 LEAST_RUN = 10_000  # ms, of a bounded slowdown
@@ -49,7 +51,7 @@ def key_visible(world: World, queue: Queue, parts: Parts) -> None:
 
 @kernel
 def last_visible(world: World, visible: int) -> int:
-    """The last of so many waiting jobs that were submitted first."""
+    """The last of this many waiting jobs that were submitted first."""
     low, high = 0, world.jobs.shape[1] - 1
     while low < high:
         middle, count = (low + high) // 2, 0

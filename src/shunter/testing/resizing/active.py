@@ -49,7 +49,7 @@ class ActiveJobs:
         return speeds
 
     def time_left(self, at: int, width: int) -> float:
-        """How long a job still runs on so many GPUs of one machine, ms."""
+        """How long a job still runs on this many GPUs of one machine, ms."""
         return float(self.left[at] / self.speed[0, at, width])
 
 

@@ -1,0 +1,77 @@
+"""Jobs take GPUs and leave them."""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.sim.links import REACH
+from shunter.sim.links import leave as leave_links
+from shunter.sim.lists import record
+from shunter.sim.progress import retime_neighbours, share_links, spread_out
+from shunter.sim.state import SimulationState
+from shunter.world import I64
+
+
+@kernel
+def take(state: SimulationState, job: int, gpu_ids: I64) -> None:
+    """Put a job on GPUs (ascending) and log it, one row per node."""
+    world = state.world
+    jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
+    per_gpu, share = world.clock[w.SLOTS_PER_GPU], jobs[w.SHARE, job]
+    jobs[w.HEAD, job] = -1
+    here, count = -1, 0
+    for i in range(len(gpu_ids)):
+        gpu = gpu_ids[i]
+        slot = gpu * per_gpu
+        while world.slots[w.SLOT_JOB, slot] >= 0:
+            slot += 1
+        world.slots[w.SLOT_JOB, slot] = job
+        world.slots[w.SLOT_NEXT, slot] = jobs[w.HEAD, job]
+        jobs[w.HEAD, job] = slot
+        node = gpus[w.NODE, gpu]
+        if gpus[w.TENANTS, gpu] == 0:
+            nodes[w.FREE, node] -= 1
+        gpus[w.TENANTS, gpu] += 1
+        gpus[w.USED, gpu] += share
+        nodes[w.CHANGES, node] += 1
+        nodes[w.CPU_FREE, node] -= jobs[w.CPU, job]
+        nodes[w.MEM_FREE, node] -= jobs[w.MEM, job]
+        if node != here and count > 0:
+            record(state, w.START, job, here, count * share)
+            count = 0
+        here = node
+        count += 1
+    record(state, w.START, job, here, count * share)
+    jobs[w.WORKERS, job] = len(gpu_ids)
+    world.progress[w.SPREAD, job] = 1.0
+    if len(gpu_ids) > 1 and len(state.tier_speed) + len(state.network.key) > 0:
+        spread_out(state, job)
+
+
+@kernel
+def release(state: SimulationState, job: int) -> None:
+    """Take a job off its GPUs; the jobs that stay run faster."""
+    world = state.world
+    if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
+        leave_links(world, state.traffic, job)
+        share_links(state, job)
+        state.traffic.jobs[REACH, job] = 0
+    jobs, gpus, nodes, slots = world.jobs, world.gpus, world.nodes, world.slots
+    slot, share = jobs[w.HEAD, job], jobs[w.SHARE, job]
+    while slot >= 0:
+        gpu, following = slots[w.SLOT_GPU, slot], slots[w.SLOT_NEXT, slot]
+        node = gpus[w.NODE, gpu]
+        slots[w.SLOT_JOB, slot] = -1
+        gpus[w.TENANTS, gpu] -= 1
+        gpus[w.USED, gpu] -= share
+        nodes[w.CHANGES, node] += 1
+        nodes[w.CPU_FREE, node] += jobs[w.CPU, job]
+        nodes[w.MEM_FREE, node] += jobs[w.MEM, job]
+        if gpus[w.TENANTS, gpu] == 0:
+            if nodes[w.NODE_STATE, node] == w.UP:
+                nodes[w.FREE, node] += 1
+        else:
+            retime_neighbours(state, gpu, job, slots[w.SLOT_GPU, following] if following >= 0 else -1)
+        slot = following
+    jobs[w.HEAD, job] = -1
+    world.clock[w.RELEASES] += 1
