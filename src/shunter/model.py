@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter import world as w
+from shunter.errors import InvariantError
 from shunter.world import F64, I64, World
 
 Strings: TypeAlias = NDArray[np.object_]
@@ -511,6 +512,8 @@ class View:
     taken: I64 | None = None  # in an excerpt: the row of the one before whose request each row has
     past: Trace | None = None  # on a live cluster: jobs that ended before, which have no rows
     leases = True  # whether a job is stopped when its lease ends; if not, a lease means nothing
+    reports: Callable[[int, float], F64] | None = None  # losses of a job by the share of its declared work; see losses
+    reached = 0  # ms; up to when nothing more happens, where that is known to be later than now
     order_wanted = False  # whether the backend uses the order of all waiting jobs, as one that sets priorities does
 
     def __init__(
@@ -605,6 +608,23 @@ class View:
         running = np.where(self._runs(jobs), np.maximum(self.now - since, 0) * progress[w.RATE, jobs], 0.0)
         work: F64 = progress[w.WORK, jobs] + running
         return work
+
+    def losses(self, job: int, at: int | None = None) -> F64:
+        """The losses that a job has reported, up to now or an earlier time: pairs of declared work done, and loss.
+
+        The work is a share of what its user declared. There are none of a job that declares nothing, that reports no
+        losses, or whose losses the backend does not know. Losses to come are never shown.
+        """
+        when, declared = self.now if at is None else at, int(self.jobs.declared[job])
+        if when > max(self.now, self.reached):
+            raise InvariantError(f"the losses of job {job} at {when} ms are not known at {self.now} ms")
+        if self.reports is None or not declared:
+            return np.zeros((0, 2))
+        progress, since = self.world.progress, int(self.world.jobs[w.SINCE, job])
+        done = float(progress[w.WORK, job])
+        if self._runs(np.array([job]))[0]:
+            done += max(when - since, 0) * float(progress[w.RATE, job])
+        return self.reports(job, min(done / declared, 1.0))
 
     def speeds(self, job: int) -> F64:
         """A job's speed by its number of GPUs, from 0 on: on one machine, and across; 1 is that of the trace."""

@@ -16,7 +16,7 @@ KINDS = {
     for name in ["ARRIVE", "START", "FINISH", "FAIL", "PREEMPT", "STOP", "MOVE", "NODE_DOWN", "NODE_UP"]
 }
 KINDS |= {getattr(w, name): name for name in ["SLEEP", "WAKE", "REASSIGN"]}
-NAMES = ("user", "vc", "gpu_type", "model")
+NAMES = ("user", "vc", "gpu_type", "model", "loss_curve")
 
 
 def jobs(*rows, **shared):

@@ -44,7 +44,7 @@ from shunter.sim.progress import retime_all
 from shunter.sim.scenario import Scenario
 from shunter.sim.stalling import ProgressMark
 from shunter.under_way import RunPoint
-from shunter.world import I64, Decision, World
+from shunter.world import F64, I64, Decision, World
 
 WHY = {
     checking.NO_SUCH_JOB: "there is no such job",
@@ -73,6 +73,7 @@ STEP = 20_000  # decisions at most between two reports of progress, and chances 
 FIRST_STEP, STRETCH_S = 100, 0.2  # ... and seconds, as far as the decisions before show how long they take
 PLAIN_STEP = 1000  # the same of a policy in plain Python, between two looks whether it gets anywhere
 NO_JOBS = np.zeros(0, np.int64)
+WHOLE = 1e-9  # by which a share of work may fall short of a whole step
 COLUMNS = frozenset({"duration", "use"})  # what the simulator can show beyond the request
 GENERATIONS = itertools.count(1)  # of views; all excerpts have other rows
 
@@ -124,6 +125,9 @@ class Simulator:
         self._until, self._budget = w.NEVER - 1, w.NEVER
         self._awaited = NO_JOBS
         self._state = state.build(trace, cluster, seed, scenario or Scenario(), reasons)
+        losses = scenario.losses if scenario else {}
+        curves = enumerate(trace.loss_curves)
+        self._losses = {code: np.array(losses[name]) for code, name in curves if name in losses}
         self._chunks: tuple[LogChunk, ...] = ()
         self._reasons_given: tuple[I64, ...] = ()
         self.codes = tuple(CODES)  # of reasons; a policy may add its own
@@ -211,7 +215,15 @@ class Simulator:
         view = View(self.world, self._truth, MappingProxyType(names))
         if self.rows is not None:
             view.generation, view.moved, view.taken = self._generation, self.rows.moved, self.rows.taken
+        if self._losses:
+            view.reports = self._reported
         return view
+
+    def _reported(self, job: int, done: float) -> F64:
+        """The losses of a job up to a share of its declared work: pairs of that share, and loss."""
+        curve = self._losses.get(int(self.trace.loss_curve[job]), np.zeros(0))
+        count = int(done * len(curve) + WHOLE)
+        return np.stack((np.arange(1, count + 1) / max(len(curve), 1), curve[:count]), axis=1)
 
     def __iter__(self) -> Iterator[View]:
         """One view per decision point, until all jobs have ended or ``run``'s time is up."""
@@ -374,8 +386,10 @@ class Simulator:
                 self._empty_log()
             elif status == loop.PAUSED and until < self._until and not loop.have_started(self.world, self._awaited):
                 paused = time.perf_counter()
-                policy.refresh(self._view(), memory)
-                form = policy.compiled(self._view(), memory)
+                view = self._view()
+                view.reached = until + 1
+                policy.refresh(view, memory)
+                form = policy.compiled(view, memory)
                 steps = self._steps(form)
                 begun += time.perf_counter() - paused  # learning is not the engine's time
             elif status == loop.REFUSED:

@@ -80,11 +80,16 @@ class Scenario:
     # of two models on one GPU: the first one's speed beside the second; time slices where not given
     workloads: Workloads | None = None  # what jobs do to GPUs, job by job; instead of pair_speed
     node_sets: tuple[tuple[int, ...], ...] = ()  # whose numbers follow those of the GPU types: jobs may be bound to one
+    losses: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    # of a loss curve by its name in the trace: the losses in equal steps of the work that a job's user declared
     drains: bool = False  # no job is started on a node whose next known outage comes before the job's limit ends
 
     def __post_init__(self) -> None:
         if self.user_cap < 0 or (self.user_cap and self.warm):
             raise ClusterError(f"user_cap must be 0 or more, and 0 with jobs that already run, got {self.user_cap}")
+        for name, losses in self.losses.items():
+            if not losses or not np.isfinite(losses).all() or min(losses) < 0:
+                raise ClusterError(f"loss curve '{name}': losses must be finite numbers of 0 or more, at least one")
         if self.contention and self.network is None:
             raise NetworkError("contention needs a network, and there is none; set network too")
 

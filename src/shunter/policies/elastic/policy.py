@@ -23,6 +23,12 @@ class Elastic(Resizing):
     goes to running jobs, to waiting ones, and then to wider ones, if the change pays for its cost.
     """
 
+    quantile: float = param(
+        0.95,
+        "remaining=losses: chance with which a job should need no more work than is expected",
+        low=0.05,
+        high=0.95,
+    )
     pays: float = param(
         3.0, "a job is widened beyond its need only if that saves this many times its cost", low=0, high=1e6
     )

@@ -7,18 +7,22 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from shunter import world as w
 from shunter.arrays import Arrays, type_of
-from shunter.capabilities import Compilable, Compiled, Describes
+from shunter.capabilities import Compilable, Compiled, Describes, Refits
 from shunter.cluster import Cluster
 from shunter.compiled import pointer
 from shunter.model import Plan, Trace, View
 from shunter.params import param
+from shunter.predictors.progress.curves import BINS
+from shunter.predictors.progress.extrapolating import LEVELS, remaining
 from shunter.scheduling.queue.policy import ask, decode
 from shunter.scheduling.resizing.memory import ResizingState, state_for
-from shunter.world import Decision, World
+from shunter.world import F64, Decision, World
 
-REMAINING = ("declared", "oracle")
+REMAINING = ("declared", "losses", "oracle")
 
 
 @dataclass(eq=False)
@@ -30,23 +34,28 @@ class ResizingMemory:
     form: Compiled | None = None
     plan: Decision | None = None
     generation: int = 0  # of the views that the form was made for
+    due: int = w.NEVER  # when losses are read next (ms)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ResizingMemory:
         """An independent memory; the compiled functions, which never change, are shared."""
         form, plan = copy.deepcopy(self.form, memo), copy.deepcopy(self.plan, memo)
-        return ResizingMemory(self.cluster, self.previous, form, plan, self.generation)
+        return ResizingMemory(self.cluster, self.previous, form, plan, self.generation, self.due)
 
 
 @dataclass(frozen=True)
-class Resizing(Compilable, Describes):
+class Resizing(Compilable, Refits, Describes):
     """A policy that gives jobs more or fewer GPUs."""
 
     interval: float = param(120.0, "seconds after which it looks again although nothing happened", low=1, high=86_400)
     remaining: str = param(
         "declared",
         "what is taken for the work of a job: what its user declared, else its limit, else the mean of jobs that had "
-        "ended when it came; or the truth (oracle)",
+        "ended when it came; the part of what is declared that its losses so far let expect (losses); or the truth "
+        "(oracle)",
         choices=REMAINING,
+    )
+    quantile: float = param(
+        0.5, "remaining=losses: chance with which a job should need no more work than is expected", low=0.05, high=0.95
     )
 
     lightest = False  # whether jobs go to the least used nodes
@@ -70,6 +79,8 @@ class Resizing(Compilable, Describes):
         if self.remaining == "oracle":
             return "oracle"
         declared, limited = trace.declarations > 0, (trace.limit > 0) & (trace.declarations == 0)
+        if self.remaining == "losses" and (trace.loss_curve[declared] >= 0).any():
+            return "losses"
         sources = {"declared": declared, "limit": limited, "history": ~declared & ~limited}
         return "+".join(name for name, jobs in sources.items() if jobs.any()) or "none"
 
@@ -84,20 +95,61 @@ class Resizing(Compilable, Describes):
         if memory.form is None or memory.generation != view.generation:
             before = memory.form.memory if memory.form else memory.previous
             own = self.own(view, before.own if before is not None else None)
-            state = state_for(view, round(self.interval * 1000), self.lightest, own)
+            state = state_for(view, self._step, self.lightest, own)
             if before is not None:
                 state.ended_work, state.ended_jobs = before.ended_work, before.ended_jobs
             memory.form = Compiled(pointer_to(self.kernel), state, 0)
             memory.plan = w.new_decision(view.world)
             memory.previous, memory.generation = None, view.generation
+            if self.remaining == "losses":
+                memory.due = (view.now // self._step + 1) * self._step
         return memory.form
+
+    @property
+    def _step(self) -> int:
+        return round(self.interval * 1000)
+
+    # -- work that is expected from losses
+
+    @property
+    def predictor(self) -> str:
+        """No model of run times."""
+        return ""
+
+    def start_with(self, cluster: Cluster, lessons: Any) -> ResizingMemory:
+        """A fresh memory; there is nothing to learn from."""
+        return self.start(cluster)
+
+    def due(self, memory: ResizingMemory) -> int:
+        """When losses are read next (ms)."""
+        return memory.due
+
+    def refresh(self, view: View, memory: ResizingMemory) -> None:
+        """Read the losses that running jobs have reported by then; estimate the work of each in all."""
+        assert memory.form is not None
+        for job in view.running.tolist():
+            losses = view.losses(job, memory.due)
+            if len(losses):
+                share = work_expected(losses, self.quantile)
+                memory.form.memory.expected[job] = share * float(view.jobs.declared[job])
+        memory.due += self._step
 
     def decide(self, view: View, memory: ResizingMemory) -> Plan:
         """The same decision as the compiled loop takes, as a plan."""
         form = self.compiled(view, memory)
+        while view.now >= memory.due:
+            self.refresh(view, memory)
         assert memory.plan is not None
         ask(form.decide, view.world, form.memory, form.parts, memory.plan)
         return decode(memory.plan)
+
+
+def work_expected(losses: F64, quantile: float) -> float:
+    """The work of a job in all, as a share of what is declared, from its losses so far, by the power law."""
+    done = float(losses[-1, 0])
+    found = remaining(BINS * losses[:, 0], losses[:, 1], BINS)
+    left = float(np.interp(quantile, (LEVELS[0], 0.5, LEVELS[1]), (found.low, found.end, found.high)))
+    return done + left / BINS
 
 
 def pointer_to(kernel: Any) -> Any:

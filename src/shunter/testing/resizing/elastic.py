@@ -45,6 +45,7 @@ class PlainElastic(PlainResizing):
     goes to running jobs, to waiting ones, and then to wider ones, if the change pays for its cost.
     """
 
+    quantile: float = 0.95
     pays: float = 3.0
     rest: float = 1800.0
     patience: float = 24.0

@@ -11,6 +11,7 @@ import numpy as np
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.model import NOTHING, Plan, Timer, View
+from shunter.scheduling.resizing.policy import work_expected
 from shunter.testing.resizing.active import ActiveJobs, active_jobs, expected_work
 from shunter.testing.resizing.placing import COMPACT, plan_for
 from shunter.world import F64, I64
@@ -26,6 +27,7 @@ class PlainMemory:
     turns: int = 0  # ... and how many were made at it
     wake: int = -1  # the timer that is set
     seen: F64 = field(default_factory=lambda: np.zeros(2))  # work of ended jobs, in all (ms), and how many there were
+    due: int = -1  # when losses are read next, ms; -1: not known yet
     expected: dict[int, float] = field(default_factory=dict)  # job -> its work in all, as expected when it came
     own: dict[str, Any] = field(default_factory=dict)  # what only one policy remembers
 
@@ -44,6 +46,7 @@ class PlainResizing(ABC):
 
     interval: float = 120.0
     remaining: str = "declared"
+    quantile: float = 0.5
 
     style = COMPACT
 
@@ -67,6 +70,7 @@ class PlainResizing(ABC):
     def decide(self, view: View, memory: PlainMemory) -> Plan:
         """Look at all jobs once at an instant, and again where something new happens at it."""
         self._learn(view, memory)
+        self._read_losses(view, memory)
         if view.now < memory.wake and self.may_skip(view, memory):
             return NOTHING
         fresh = memory.at != view.now
@@ -87,6 +91,20 @@ class PlainResizing(ABC):
         step = round(self.interval * 1000)
         memory.wake = (view.now // step + 1) * step
         return Plan([*actions, Timer(memory.wake)])
+
+    def _read_losses(self, view: View, memory: PlainMemory) -> None:
+        """At every interval, what running jobs should need by their losses until then."""
+        step = round(self.interval * 1000)
+        if self.remaining != "losses":
+            return
+        if memory.due < 0:
+            memory.due = (view.now // step + 1) * step
+        for at in range(memory.due, view.now + 1, step):
+            for job in view.running.tolist():
+                losses = view.losses(job, at)
+                if len(losses):
+                    memory.expected[job] = work_expected(losses, self.quantile) * float(view.jobs.declared[job])
+            memory.due = at + step
 
     @staticmethod
     def _learn(view: View, memory: PlainMemory) -> None:
