@@ -30,7 +30,7 @@ class GainConfig(Arrays):
     step: float  # ms of a round
 
 
-class Present(Variables):
+class PresentJobs(Variables):
     """The jobs that wait or run, in submit order."""
 
     config: GainConfig
@@ -39,16 +39,16 @@ class Present(Variables):
     listed: I1  # (jobs,) 1: it is there
 
 
-present_of = narrowed(Present)
+present_of = narrowed(PresentJobs)
 
 
-def nobody_present(jobs: int, config: GainConfig) -> Present:
+def nobody_present(jobs: int, config: GainConfig) -> PresentJobs:
     """No job has come yet."""
-    return Present(config=config, rows=np.zeros(jobs, np.int64), listed=np.zeros(jobs, np.int64))
+    return PresentJobs(config=config, rows=np.zeros(jobs, np.int64), listed=np.zeros(jobs, np.int64))
 
 
 @kernel
-def add_present(present: Present, job: int) -> None:
+def add_present(present: PresentJobs, job: int) -> None:
     """Add a job in submit order."""
     if present.listed[job] == 1:
         return
@@ -75,7 +75,7 @@ def note_present(world: World, state: ResizingState) -> None:
 
 
 @kernel
-def drop_ended(world: World, present: Present) -> None:
+def drop_ended(world: World, present: PresentJobs) -> None:
     """Forget the jobs that have ended."""
     kept = 0
     for at in range(present.size):

@@ -9,7 +9,7 @@ import numpy as np
 from shunter import world as w
 from shunter.model import View
 from shunter.testing.resizing.active import ActiveJobs
-from shunter.testing.resizing.policy import PlainMemory, PlainResizing, Widths
+from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory, Widths
 from shunter.testing.resizing.shares import NOT_ADMITTED, admit_all
 from shunter.world import F64, I64
 
@@ -50,7 +50,7 @@ class PlainElastic(PlainResizing):
     rest: float = 1800.0
     patience: float = 24.0
 
-    def may_skip(self, view: View, memory: PlainMemory) -> bool:
+    def may_skip(self, view: View, memory: PlainResizingMemory) -> bool:
         """Nothing happened but that jobs without a deadline came for which no GPU is free."""
         new = view.arrived
         if len(view.ended) or not len(new) or view.world.clock[w.RELEASES] != memory.own.get("releases"):
@@ -62,7 +62,7 @@ class PlainElastic(PlainResizing):
                 return False
         return True
 
-    def widths(self, view: View, active: ActiveJobs, memory: PlainMemory) -> Widths:
+    def widths(self, view: View, active: ActiveJobs, memory: PlainResizingMemory) -> Widths:
         """Needs first, then who runs, who waits, and who gains."""
         wanted, order = np.zeros(len(active), np.int64), []
         for pool in self._pools(view, active, wanted):
@@ -106,7 +106,9 @@ class PlainElastic(PlainResizing):
 
     # -- who gets what now
 
-    def _serve(self, view: View, active: ActiveJobs, pool: PlainPool, share: I64, memory: PlainMemory) -> list[int]:
+    def _serve(
+        self, view: View, active: ActiveJobs, pool: PlainPool, share: I64, memory: PlainResizingMemory
+    ) -> list[int]:
         """Fill in the widths wanted; returns the jobs, first to be placed first."""
         stay = [at for at in pool.jobs if active.stays[at]]
         for at in stay:
@@ -136,7 +138,7 @@ class PlainElastic(PlainResizing):
         area = active.left * active.asked
         return sorted(waiting, key=lambda at: (share[at] < 0, active.due[at] if share[at] >= 0 else area[at], at))
 
-    def _oldest(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainMemory) -> int | None:
+    def _oldest(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory) -> int | None:
         """The job that has waited longest without a deadline, if that was too long at some time."""
         waiting = [at for at in pool.jobs if not active.runs[at]]
         backlog = sum(int(active.left[at] * active.asked[at]) for at in waiting)

@@ -20,7 +20,7 @@ MOST_TURNS = 8  # decisions at one instant
 
 
 @dataclass
-class PlainMemory:
+class PlainResizingMemory:
     """What such a policy remembers."""
 
     at: int = -1  # the instant of the last decision ...
@@ -51,10 +51,10 @@ class PlainResizing(ABC):
     style = COMPACT
 
     @abstractmethod
-    def widths(self, view: View, active: ActiveJobs, memory: PlainMemory) -> Widths:
+    def widths(self, view: View, active: ActiveJobs, memory: PlainResizingMemory) -> Widths:
         """How wide each job should be now."""
 
-    def may_skip(self, view: View, memory: PlainMemory) -> bool:
+    def may_skip(self, view: View, memory: PlainResizingMemory) -> bool:
         """Whether what happened can wait for the next look."""
         return False
 
@@ -63,11 +63,11 @@ class PlainResizing(ABC):
         """True durations, for an oracle."""
         return frozenset({"duration"}) if self.remaining == "oracle" else frozenset()
 
-    def start(self, cluster: Cluster, previous: Any = None) -> PlainMemory:
+    def start(self, cluster: Cluster, previous: Any = None) -> PlainResizingMemory:
         """A fresh memory."""
-        return PlainMemory()
+        return PlainResizingMemory()
 
-    def decide(self, view: View, memory: PlainMemory) -> Plan:
+    def decide(self, view: View, memory: PlainResizingMemory) -> Plan:
         """Look at all jobs once at an instant, and again where something new happens at it."""
         self._learn(view, memory)
         self._read_losses(view, memory)
@@ -92,7 +92,7 @@ class PlainResizing(ABC):
         memory.wake = (view.now // step + 1) * step
         return Plan([*actions, Timer(memory.wake)])
 
-    def _read_losses(self, view: View, memory: PlainMemory) -> None:
+    def _read_losses(self, view: View, memory: PlainResizingMemory) -> None:
         """At every interval, what running jobs should need by their losses until then."""
         step = round(self.interval * 1000)
         if self.remaining != "losses":
@@ -107,7 +107,7 @@ class PlainResizing(ABC):
             memory.due = at + step
 
     @staticmethod
-    def _learn(view: View, memory: PlainMemory) -> None:
+    def _learn(view: View, memory: PlainResizingMemory) -> None:
         done = view.ended[view.jobs.state[view.ended] == w.DONE]
         memory.seen += (float(view.world.progress[w.WORK, done].sum()), len(done))
         for job in view.arrived.tolist():

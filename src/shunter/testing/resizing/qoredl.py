@@ -13,7 +13,7 @@ from shunter.policies.qoredl.memory import draw_at
 from shunter.testing.resizing.active import ActiveJobs
 from shunter.testing.resizing.adjusting import THETA, AdjusterCases, adjusted, exhaustive, genetic
 from shunter.testing.resizing.placing import LIGHTEST
-from shunter.testing.resizing.policy import PlainMemory, PlainResizing, Widths
+from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory, Widths
 from shunter.world import F64
 
 TICK_S = 26.2  # of the scheduler's loop, by the authors' code
@@ -33,7 +33,7 @@ class PlainQoredl(PlainResizing):
 
     style = LIGHTEST
 
-    def widths(self, view: View, active: ActiveJobs, memory: PlainMemory) -> Widths:
+    def widths(self, view: View, active: ActiveJobs, memory: PlainResizingMemory) -> Widths:
         """What runs stays, or is adjusted when that is due; what waits is configured and queued."""
         usage, free = _usage(view), int(view.nodes.free.sum())
         speeds = np.stack([active.best(at, int(view.nodes.total.max())) for at in range(len(active))])

@@ -11,7 +11,7 @@ import numpy as np
 from shunter.model import View
 from shunter.testing.resizing.active import ActiveJobs
 from shunter.testing.resizing.placing import total_gpus
-from shunter.testing.resizing.policy import PlainMemory, PlainResizing, Widths
+from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory, Widths
 from shunter.world import F64, I64
 
 FIRST = 0.01  # of its work: what the loss curve of a job begins with
@@ -47,7 +47,7 @@ class PlainOptimus(PlainResizing):
 
     interval: float = 600.0
 
-    def widths(self, view: View, active: ActiveJobs, memory: PlainMemory) -> Widths:
+    def widths(self, view: View, active: ActiveJobs, memory: PlainResizingMemory) -> Widths:
         """Every job its fewest GPUs, as they came; the others by the time that they save."""
         node_gpus = int(view.nodes.total.max())
 
@@ -64,7 +64,7 @@ class PlainSlaq(PlainResizing):
 
     interval: float = 300.0
 
-    def widths(self, view: View, active: ActiveJobs, memory: PlainMemory) -> Widths:
+    def widths(self, view: View, active: ActiveJobs, memory: PlainResizingMemory) -> Widths:
         """Every job its fewest GPUs, as they came; the others by what the loss falls."""
         node_gpus, step = int(view.nodes.total.max()), self.interval * 1000
         done = view.work(active.rows)
