@@ -2,11 +2,8 @@
 
     srun --ntasks=4 python resizable_training.py work/      # or torchrun --nproc-per-node=4 ...
 
-The convention for jobs that may be resized: the job gets SIGUSR1, writes a checkpoint, and exits with code 75; it is
-queued again with another number of tasks, and finds its checkpoint.  With Slurm, ``#SBATCH --signal=USR1@60 --requeue``
-sends the signal before the limit, and this line after ``srun`` queues the job again:
-
-    [ $? -eq 75 ] && scontrol requeue $SLURM_JOB_ID
+The convention for jobs that may be resized: the job gets SIGUSR1, writes a checkpoint, and exits with code 75; it
+queues itself again, gets another number of GPUs, and finds its checkpoint.  ``resizable.sh`` is the batch script.
 
 A batch is always divided into the same parts, whatever the number of workers, and their gradients are added in the
 order of the parts.  So every number of workers takes the same steps, to the last bit.
@@ -18,6 +15,7 @@ import argparse
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +96,7 @@ def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("folder", type=Path, help="where the checkpoint is")
     options.add_argument("--stop-at", type=int, default=-1, help="send the signal to myself after this step, to try it")
+    options.add_argument("--step-s", type=float, default=0.0, help="sleep after each step of a first run, to try it")
     given = options.parse_args()
     signal.signal(signal.SIGUSR1, stop)
     torch.manual_seed(0)
@@ -107,7 +106,8 @@ def main() -> int:
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)).double()
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     checkpoint, step, loss = given.folder / "checkpoint.pt", 0, float("nan")
-    if checkpoint.exists():
+    first = not checkpoint.exists()
+    if not first:
         state = torch.load(checkpoint, weights_only=True)
         model.load_state_dict(state["model"])
         optimiser.load_state_dict(state["optimiser"])
@@ -117,6 +117,7 @@ def main() -> int:
         apply(model, gradient)
         optimiser.step()
         step += 1
+        time.sleep(given.step_s if first else 0.0)
         if step == given.stop_at:
             os.kill(os.getpid(), signal.SIGUSR1)
         if wants_stop(size):

@@ -165,7 +165,8 @@ def flat(tree, prefix=""):
     if "p50" in tree:
         assert list(tree) == ["mean", "p50", "p90", "p95", "p99", "max"]
         return [f"{prefix}.…"]
-    names = {"by_size": "N", "by_vc": "VC", "tiers": "TIER", "by_user": "USER"}.get(prefix.rpartition(".")[2])
+    named = {"by_size": "N", "by_vc": "VC", "tiers": "TIER", "by_user": "USER"}
+    names = named.get(prefix.rpartition(".")[2].removeprefix("lateness_"))
     inner = [(names or key, value) for key, value in tree.items()]
     return [key for name, value in inner for key in flat(value, f"{prefix}.{name}" if prefix else name)]
 

@@ -92,11 +92,9 @@ def test_what_could_be_met_is_the_same_with_and_without_ranges():
     assert narrow["met"] < 1
 
 
-def test_as_many_settings_are_searched_of_every_policy_and_the_chosen_ones_are_among_them():
+def test_as_many_settings_are_searched_of_every_rival_and_the_chosen_ones_are_among_them():
     assert {len(set(texts)) for texts in design.SEARCHED.values()} == {8}
-    assert set(design.SEARCHED) <= set(design.POLICIES)
-    chosen = {registry.policy(variant.policy) for variant in design.POLICIES.values()}
-    searched = {registry.policy(text) for texts in design.SEARCHED.values() for text in texts}
-    assert chosen <= searched
+    for label, texts in design.SEARCHED.items():
+        assert registry.policy(design.POLICIES[label].policy) in {registry.policy(text) for text in texts}
     judged = range(design.FIRST_SEED, design.FIRST_SEED + design.SEEDS)
     assert not set(judged) & set(design.SEARCH_SEEDS)

@@ -53,7 +53,7 @@ RoundsOption: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="
 # -- which changes are allowed, and to which jobs
 
 LeversOption: TypeAlias = Annotated[
-    str, typer.Option(metavar="L,L", help="Means of change: nice or priority, plus any of pin, requeue, shard.")
+    str, typer.Option(metavar="L,L", help="Means of change: nice or priority, plus any of pin, requeue, resize, shard.")
 ]
 MaxChangesOption: TypeAlias = Annotated[
     int, typer.Option(min=1, metavar="N", help="Maximum number of jobs changed per round.")

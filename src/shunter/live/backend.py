@@ -23,7 +23,7 @@ from shunter.live.manager import Looks
 from shunter.live.replica import Names, Replica
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.stops import StopLimits
-from shunter.model import Action, Plan, Preempt, Refusal, Start, Timer, Trace, View
+from shunter.model import Action, Plan, Preempt, Refusal, Resize, Start, Timer, Trace, View
 from shunter.world import I64
 
 ROUNDING_S = 0.01  # a wait may end so much too early
@@ -73,6 +73,7 @@ class Round:
     starts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what should start now, and on which nodes
     shared: set[str] = field(default_factory=set)  # which of them beside another on its GPU
     preempts: list[str] = field(default_factory=list)  # what should be stopped and queued again
+    sizes: dict[str, int] = field(default_factory=dict)  # what should have another number of GPUs, and how many
     refusals: list[Refusal] = field(default_factory=list)
     took_s: float = 0.0  # for looking, deciding and planning, not for acting
     looked: float = field(default_factory=time.monotonic)  # when the look began
@@ -174,8 +175,12 @@ class LiveBackend:
                 current.starts[job] = self._nodes_of(action.gpus)
                 if action.shared:
                     current.shared.add(job)
+                elif len(action.gpus) != current.jobs[action.job].gpus and any(self._widths(current.jobs[action.job])):
+                    current.sizes[job] = len(action.gpus)
             elif isinstance(action, Preempt):
                 current.preempts.append(current.jobs[action.job].id)
+            elif isinstance(action, Resize):
+                current.sizes[current.jobs[action.job].id] = len(action.gpus)
             elif isinstance(action, Timer):
                 self._timer = min(self._timer, action.at)
         return refusals
@@ -183,8 +188,9 @@ class LiveBackend:
     def _too_many_stops(self, plan: Plan) -> list[Refusal]:
         """Refusals where a plan stops more jobs than are left of this hour: a part of them would make no room."""
         assert self._round is not None
-        stops = [action for action in plan.actions if isinstance(action, Preempt)]
-        if not stops or len(self._round.preempts) + len(stops) <= self.stops_left:
+        stops = [action for action in plan.actions if isinstance(action, Preempt | Resize)]
+        resized = sum(job.runs for job in self._round.jobs if job.id in self._round.sizes)
+        if not stops or len(self._round.preempts) + resized + len(stops) <= self.stops_left:
             return []
         why = f"at most {self.stops.per_hour} jobs are stopped in an hour, and {self.stops_left} are left of this one"
         return [Refusal(action, why) for action in stops]
@@ -197,19 +203,23 @@ class LiveBackend:
             return self.stops.ever(job)
         return self.stops_left > 0 and self.stops.now(job)
 
+    def _widths(self, job: LiveJob) -> tuple[int, int]:
+        """The fewest and the most GPUs that the policy may give a job; (0, 0): as many as it asks for."""
+        return job.widths if "resize" in self.levers and self._stoppable(job) else (0, 0)
+
     def _no_lever(self, action: Action) -> str:
         """Why the manager can't do an action at all; "": it can."""
         if isinstance(action, Start | Timer):
             return ""
-        if not isinstance(action, Preempt):
+        if not isinstance(action, Preempt | Resize):
             return f"a live cluster has no lever for {type(action).__name__}"
-        if "requeue" not in self.levers:
-            return "stopping jobs is switched off (lever requeue)"
+        resizes = isinstance(action, Resize)
+        for lever, doing in (("requeue", "stopping"), ("resize", "resizing"))[: 1 + resizes]:
+            if lever not in self.levers:
+                return f"{doing} jobs is switched off (lever {lever})"
         assert self._round is not None
         job = self._round.jobs[action.job] if 0 <= action.job < len(self._round.jobs) else None
-        if job is not None and not job.may_be_requeued:
-            return "the job has not agreed to be stopped and queued again (requeue=yes in its comment)"
-        return ""
+        return _not_agreed(job, resizes) if job is not None else ""
 
     # -- looking
 
@@ -260,7 +270,9 @@ class LiveBackend:
         ended = self._ended(snapshot)
         self._past.note(snapshot, ended)
         waiting = [job for job in snapshot.jobs if self.scope.covers(job)]
-        replica = Replica(snapshot, self._machines, self.names, waiting, ended=ended, stoppable=self._stoppable)
+        replica = Replica(
+            snapshot, self._machines, self.names, waiting, ended=ended, stoppable=self._stoppable, widths=self._widths
+        )
         moved = None
         if (
             previous is None
@@ -338,3 +350,12 @@ class LiveBackend:
     def _nodes_of(self, gpus: Sequence[int]) -> tuple[str, ...]:
         owners = np.repeat(np.arange(self.cluster.nodes), self.cluster.node_gpus)
         return tuple(dict.fromkeys(self._machines.names[owners[gpu]] for gpu in sorted(gpus)))
+
+
+def _not_agreed(job: LiveJob, resizes: bool) -> str:
+    """Why a job may not be stopped, or resized; "": it has agreed."""
+    if not job.may_be_requeued:
+        return "the job has not agreed to be stopped and queued again (requeue=yes in its comment)"
+    if resizes and not any(job.widths):
+        return "the job has not agreed to be resized (resize=2-8 in its comment), or asks for GPUs in another form"
+    return ""

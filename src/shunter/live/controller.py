@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KEPT_DAYS = 90.0  # in the journal, of jobs that are gone
 DAY_S = 86_400.0
 LONGEST_REST = 6  # doublings of the interval that a job is left alone for whose change the manager declined
-GIVEN_BACK = ("pin", "shard", "priority")  # as soon as the lever is switched off
+GIVEN_BACK = ("pin", "resize", "shard", "priority")  # as soon as the lever is switched off
 OLDEST_LOOK = 2.0  # intervals after which nothing is done any more that was decided on it
 FRESH_S = 10.0  # and however short the interval is, a look is good for so long
 NO_MARKS = "this account may not write the AdminComment of jobs: what they had before is in the journal alone"
@@ -153,6 +153,7 @@ class Controller:
         if self.paused:
             return self._cut(found)
         found += self._requeues(current, unknown | alone.keys())
+        found += self._resizes(current, unknown | alone.keys(), force, len(found))
         if "pin" in self.levers:
             found += self._pins(current, ours, force)
         if "shard" in self.levers:
@@ -196,6 +197,33 @@ class Controller:
         return [
             Order(job.handle, "requeue", "", str(job.restarts), why, job.target) for job in stopped[: self.stops_left()]
         ]
+
+    def _resizes(self, current: Round, without: Set[str], force: Force, stops: int) -> list[Order]:
+        """Jobs that get another number of GPUs: those that wait at once; those that run are asked to queue themselves.
+
+        Each has agreed to the number. One that was asked is given the number once it waits, whatever the policy says
+        then, and is not asked twice in one run. ``stops`` are in this round already.
+        """
+        if "resize" not in self.levers:
+            return []
+        asked = {act.order.handle: act for act in self.journal.acts(DONE) if act.order.lever == "signal"}
+        given = {act.order.handle: act.at for act in self.journal.acts() if act.order.lever == "resize"}
+        found, left = [], self.stops_left() - stops
+        for job in current.snapshot.jobs:
+            last, wanted = asked.get(job.handle), current.sizes.get(job.id, 0)
+            queued = last is not None and int(last.order.before) < job.restarts
+            if job.state == "PENDING" and queued and last is not None and given.get(job.handle, 0.0) < last.at:
+                wanted = int(last.order.value)
+            low, high = job.widths
+            if not 0 < low <= wanted <= high or wanted == job.gpus or job.handle in without or self._rests(job.handle):
+                continue
+            if job.state == "PENDING" and (value := self.manager.sized(job, wanted)):
+                found.append(self._order(job, "resize", value, f"the policy gives it {wanted} GPUs", force))
+            elif self.bounds.stops.now(job) and left > 0 and (last is None or queued):
+                why = f"the policy gives it {wanted} GPUs"
+                found.append(Order(job.handle, "signal", str(wanted), str(job.restarts), why, job.target))
+                left -= 1
+        return found
 
     def _shard(self, job: LiveJob, force: Force) -> Order | None:
         """Half the shards, where it asked for shards."""
@@ -375,7 +403,7 @@ def own_value(job: LiveJob, lever: str, force: Force) -> str:
     if lever == "priority":  # with the job's own nice, which the manager clears
         nice = int(own_value(job, "nice", force))
         return f"{max(job.priority + job.nice - nice, 1)}:{nice}"
-    return {"nice": str(job.nice), "shard": job.per_node}.get(lever, "")
+    return {"nice": str(job.nice), "resize": job.sizing, "shard": job.per_node}.get(lever, "")
 
 
 class Watching(Controller):

@@ -19,7 +19,7 @@ from typing import Any, Self
 from shunter.errors import LiveError
 from shunter.live.journal_copy import write_copy
 from shunter.live.journal_file import JournalError, ReplacedError, damaged, opening_failed, readable, which, writable
-from shunter.live.levers import Order
+from shunter.live.levers import STOPPING, Order
 
 INTENT, DONE, FAILED, ABANDONED, UNDONE = "intent", "done", "failed", "abandoned", "undone"
 LANDING_S = 5.0  # once the manager answers, a command that was under way is done within so long, or never
@@ -299,13 +299,14 @@ class Journal:
 
     def in_force(self) -> dict[tuple[str, str], Act]:
         """What was done and not undone, by job and lever."""
-        return {(act.order.handle, act.order.lever): act for act in self.acts(DONE) if act.order.lever != "requeue"}
+        return {(act.order.handle, act.order.lever): act for act in self.acts(DONE) if act.order.lever not in STOPPING}
 
     def stops_since(self, at: float) -> int:
         """How many jobs were stopped since then, or may have been: intents count, too."""
         over = (FAILED, ABANDONED)
         rows = self.rows(
-            "select count(*) from acts where lever = 'requeue' and at >= ? and state not in (?, ?)", (at, *over)
+            "select count(*) from acts where lever in (?, ?) and at >= ? and state not in (?, ?)",
+            (*STOPPING, at, *over),
         )
         return int(rows[0][0])
 

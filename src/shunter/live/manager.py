@@ -143,6 +143,10 @@ class ResourceManager(Looks, Protocol):
         """The value of lever ``shard`` that halves the part of a GPU that a job asks for; "": it can't be halved."""
         ...
 
+    def sized(self, job: LiveJob, gpus: int) -> str:
+        """The value of lever ``resize`` with which a job asks for so many GPUs; "": its request can't be changed."""
+        ...
+
     # -- the way back
 
     def targets(self, jobs: Sequence[LiveJob]) -> list[str]:

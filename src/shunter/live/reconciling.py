@@ -264,7 +264,8 @@ def changed_by_others(claim: ClaimedValue, job: LiveJob) -> str:
         return f"someone chose its nodes: {job.wanted_nodes or 'any'}"
     if claim.lever == "nice" and job.nice == 0:  # the manager clears it when a priority is set, and keeps it clear
         return f"someone set its priority to {job.priority}"
-    found = {"nice": str(job.nice), "priority": str(job.priority)}.get(claim.lever, job.per_node)
+    now = {"nice": str(job.nice), "priority": str(job.priority), "resize": job.sizing}
+    found = now.get(claim.lever, job.per_node)
     return f"someone set its {claim.lever} to {found}; it was {claim.value} by us"
 
 

@@ -10,11 +10,15 @@ from collections.abc import Collection, Iterable, Sequence
 
 from shunter.live.journal import ABANDONED, DONE, INTENT, UNDONE, UNMARKED, Act, Journal
 from shunter.live.journal_file import JournalError
-from shunter.live.levers import LEVERS, was_done
+from shunter.live.levers import LEVERS, STOPPING, was_done
 from shunter.live.manager import DeclinedError, GoneError, ResourceManager
 from shunter.live.snapshot import LiveJob, Snapshot
 
-FIXED = {"pin": "the nodes that it must have", "shard": "the shards that it asks for"}
+FIXED = {
+    "pin": "the nodes that it must have",
+    "resize": "the GPUs that it asks for",
+    "shard": "the shards that it asks for",
+}
 
 
 def release(
@@ -52,7 +56,16 @@ def together(jobs: Iterable[LiveJob]) -> list[list[LiveJob]]:
         key: tuple[object, ...] = (job.target,)
         if job.annotation and "_" in job.id:
             priority = job.priority if "priority" in job.marked else job.held
-            key = (job.whole, job.state, job.annotation, job.nice, job.wanted_nodes, job.per_node, priority)
+            key = (
+                job.whole,
+                job.state,
+                job.annotation,
+                job.nice,
+                job.wanted_nodes,
+                job.per_node,
+                job.per_job,
+                priority,
+            )
         found.setdefault(key, []).append(job)
     return list(found.values())
 
@@ -120,7 +133,7 @@ class _Undoing:
         kept = {lever for lever, mark in marks.items() if self.manager.shows(lever, mark.value, job)}
         kept |= {"priority"} & marks.keys() if job.held else set()  # the nice is still to be given back
         ours = {lever: marks[lever].before for lever in kept}
-        for lever in set(self.levers) - kept - {"requeue"} if job.handle not in self.alone else ():
+        for lever in set(self.levers) - kept - {*STOPPING} if job.handle not in self.alone else ():
             ours |= self._unmarked(job, lever)  # someone may have removed a mark, or written an older one
         return ours, marks.keys() - ours.keys()
 

@@ -96,10 +96,11 @@ class Replica:
         repeats: Mapping[str, int] | None = None,
         durations: Mapping[str, int] | None = None,
         stoppable: Callable[[LiveJob], bool] = lambda job: job.may_be_requeued,
+        widths: Callable[[LiveJob], tuple[int, int]] = lambda _: (0, 0),
         reasons: bool = False,
         seed: int = 0,
     ) -> None:
-        self._stoppable = stoppable
+        self._stoppable, self._widths = stoppable, widths
         self.snapshot, self.machines, self._after = snapshot, machines, after or {}
         self.requests, self._repeats = snapshot.requests, repeats or {}
         held = self._placements()
@@ -189,6 +190,8 @@ class Replica:
         first = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
         given["after"] = [parent if parent < row else -1 for row, parent in enumerate(first)]
         given["checkpointable"] = [int(self._stoppable(job)) for job in jobs]
+        whole = [self._widths(job) if given["gpus"][row] % GPU == 0 else (0, 0) for row, job in enumerate(jobs)]
+        given["min_gpus"], given["max_gpus"] = zip(*whole, strict=True) if whole else ((), ())
         done = [job.done_ms if job.id in held else 0 for job in jobs]  # whatever it has done, it runs still
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), at + 1) for job, at in zip(jobs, done, strict=True)]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())

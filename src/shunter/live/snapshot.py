@@ -120,6 +120,29 @@ class LiveJob:
         return self.requeues and self.hints.requeue == "yes"
 
     @property
+    def sizing(self) -> str:
+        """What it asks for as the lever ``resize`` has it: GPUs in all, or of each node; "": in another form."""
+        if self.id != self.handle or self.is_array or "+" in self.id or self.per_task or self.shards:
+            return ""
+        if self.per_job and not self.per_node:
+            return f"job:{self.per_job}"
+        return f"node:{self.per_node}" if self.per_node and not self.per_job else ""
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """The fewest and the most GPUs that it may be given; (0, 0): it has not agreed, or can't be resized.
+
+        Never more than its own request, before any change of ours: the manager has checked its user's limits for that.
+        """
+        mark, (low, high) = self.marked.get("resize"), self.hints.widths
+        own = size_in(mark.before if mark is not None else self.sizing)
+        high = min(high, own)
+        nodes = len(self.nodes) if self.runs else self.max_nodes
+        one = self.sizing.startswith("job:") or (self.sizing and nodes == 1)  # GPUs of several nodes are a product
+        agrees = self.may_be_requeued and one and 0 < low <= self.gpus <= high
+        return (low, high) if agrees else (0, 0)
+
+    @property
     def whole(self) -> str:
         """The name of all that a change to it changes too: its array, its heterogeneous job, or itself."""
         return self.id.partition("_")[0] if "_" in self.id else self.handle
@@ -241,6 +264,12 @@ AROUND = {
     "defaults": tuple[Defaults, ...],
 }
 NOT_ONE = "must be a snapshot as 'shunter slurm snapshot' writes it"
+
+
+def size_in(value: str) -> int:
+    """The number of GPUs in a value of the lever ``resize``, which ends with it; 0: none."""
+    found = re.search(r"[0-9]{1,6}\Z", value)
+    return int(found[0]) if found else 0
 
 
 def _bounded(text: str) -> int:

@@ -11,12 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 from shunter.live.levers import Order
 from shunter.live.manager import Command
 from shunter.live.marks import Mark
-from shunter.live.snapshot import LiveJob
+from shunter.live.snapshot import LiveJob, size_in
 from shunter.slurm.client import Client
 from shunter.slurm.hostlist import expand
-from shunter.slurm.marks import marked, unmarked
+from shunter.slurm.marks import SIZE, marked, unmarked
 
 ATTRIBUTES = {"nice": "nice", "priority": "priority", "pin": "ReqNodeList", "shard": "TresPerNode"}
+SIZES = {"job": "TresPerJob", "node": "TresPerNode"}  # lever resize: the attribute by how the job asks for GPUs
+SIGNAL = "USR1"
 MOST_NICE = 2_147_483_645
 MOST_PRIORITY = 2**32 - 100  # Slurm's largest numbers mean something else
 SHARDS = re.compile(r"(gres[:/]shard[:=])(\d+)")
@@ -28,6 +30,8 @@ def commands(order: Order) -> tuple[Command, ...]:
     target = order.target or order.handle
     if order.lever == "requeue":
         return (("scontrol", "requeue", target),)
+    if order.lever == "signal":  # to the batch script and all steps
+        return (("scancel", f"--signal={SIGNAL}", "--full", target),)
     if order.lever == "priority" and order.gives_back:
         nice = {"nice": order.before.partition(":")[2]}
         return ("scontrol", "release", target), update(target, nice, order.annotation, annotated(order))
@@ -49,8 +53,22 @@ def update(target: str, values: Mapping[str, str], comment: str = "", then: str 
 
     The AdminComment is written only if it is to be another one than before.
     """
-    changes = [f"{ATTRIBUTES[lever]}={value}" for lever, value in values.items()]
+    changes = [_change(lever, value) for lever, value in values.items()]
     return "scontrol", "update", f"jobid={target}", *changes, *(() if comment == then else (f"admincomment={then}",))
+
+
+def _change(lever: str, value: str) -> str:
+    if lever != "resize":
+        return f"{ATTRIBUTES[lever]}={value}"
+    how, _, wanted = value.partition(":")
+    return f"{SIZES[how]}={wanted}"
+
+
+def sized(job: LiveJob, gpus: int) -> str:
+    """What a job would ask for with so many GPUs; "": its request is not of a kind that can be changed."""
+    if not re.fullmatch(SIZE, job.sizing, re.ASCII) or gpus < 1:
+        return ""
+    return job.sizing.removesuffix(str(size_in(job.sizing))) + str(gpus)
 
 
 def undoing(
@@ -87,7 +105,7 @@ def shows(lever: str, value: str, job: LiveJob) -> bool:
     """Whether a job has this value of a lever."""
     if lever == "pin":
         return set(expand(job.wanted_nodes)) == set(expand(value))
-    found = {"nice": str(job.nice), "priority": str(job.priority), "shard": job.per_node}
+    found = {"nice": str(job.nice), "priority": str(job.priority), "resize": job.sizing, "shard": job.per_node}
     return found.get(lever) == value
 
 

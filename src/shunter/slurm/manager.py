@@ -71,6 +71,10 @@ class SlurmManager(Watcher):
         """Half the shards that a job asks for."""
         return levers.half_share(job)
 
+    def sized(self, job: LiveJob, gpus: int) -> str:
+        """What a job would ask for with so many GPUs."""
+        return levers.sized(job, gpus)
+
     # -- the way back
 
     def targets(self, jobs: Sequence[LiveJob]) -> list[str]:

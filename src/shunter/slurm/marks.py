@@ -16,10 +16,12 @@ from collections.abc import Collection
 
 from shunter.live.marks import Mark
 
+SIZE = r"(?:job|node):gres[:/]gpu(?:[:/][\w.-]{1,64})?[:=]\d{1,6}"  # of all GPUs, or of those on its node
 VALUES = {  # by lever: what a job can have had before, and what it can have from us
     "nice": (r"-?\d{1,10}", r"-?\d{1,10}"),
     "priority": (r"\d{1,10}:-?\d{1,10}", r"\d{1,10}"),
     "pin": (r"", r"[\w.+-]+"),
+    "resize": (SIZE, SIZE),
     "shard": (r"gres[:/]shard[:=]\d{1,9}", r"gres[:/]shard[:=]\d{1,9}"),
 }
 LEVERS = "|".join(f"{lever}={before}>{value}" for lever, (before, value) in VALUES.items())

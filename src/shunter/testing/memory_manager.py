@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from shunter.live.journal import Journal
-from shunter.live.levers import Order
+from shunter.live.levers import STOPPING, Order
 from shunter.live.manager import Command, DeclinedError, GoneError
 from shunter.live.marks import Mark
 from shunter.live.nodes import Node, Rack
-from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot, size_in
 
 PARTITION = "main"
 FIRST_PRIORITY = 1_000_000
@@ -51,7 +51,7 @@ class MemoryManager:
         self._own[name] = FIRST_PRIORITY - len(self.jobs)
         self.jobs[name] = LiveJob(
             name, name, "PENDING", user=user, partition=PARTITION, number=name, priority=self._own[name], submit=now,
-            eligible=now, limit=60_000 * minutes, gpus=gpus, cpus=gpus, requeues=True,
+            eligible=now, limit=60_000 * minutes, gpus=gpus, cpus=gpus, requeues=True, per_job=f"gpus:{gpus}",
         )  # fmt: skip
         self._events += 1
         return name
@@ -143,7 +143,7 @@ class MemoryManager:
     def carry_out(self, order: Order) -> None:
         """Change a job, and its mark with it."""
         self.calls["change"] += 1
-        if order.lever == "requeue":
+        if order.lever in STOPPING:  # a job that is signalled does what it agreed to
             self._requeue(order.handle)
             return
         own = order.before if order.gives_back else None
@@ -171,6 +171,10 @@ class MemoryManager:
             if not job.waits:
                 raise DeclinedError(f"job {name} does not wait")
             return replace(job, wanted_nodes=value)
+        if lever == "resize":
+            if not job.state == "PENDING":
+                raise DeclinedError(f"job {name} does not wait")
+            return replace(job, per_job=value.removeprefix("job:"), gpus=size_in(value))
         if lever == "shard":
             raise DeclinedError("there are no shards here")
         nice = int(value) if lever == "nice" else int(own.partition(":")[2]) if own is not None else 0
@@ -181,11 +185,20 @@ class MemoryManager:
 
     def shows(self, lever: str, value: str, job: LiveJob) -> bool:
         """Whether a job has this value of a lever."""
-        return {"nice": str(job.nice), "priority": str(job.priority), "pin": job.wanted_nodes}.get(lever) == value
+        return {
+            "nice": str(job.nice),
+            "priority": str(job.priority),
+            "pin": job.wanted_nodes,
+            "resize": job.sizing,
+        }.get(lever) == value
 
     def half_share(self, job: LiveJob) -> str:
         """There are no shards here."""
         return ""
+
+    def sized(self, job: LiveJob, gpus: int) -> str:
+        """All GPUs of a job are asked for in one number."""
+        return f"job:gpus:{gpus}" if job.sizing else ""
 
     # -- the way back
 
