@@ -383,7 +383,7 @@ def qoredl(
     ] = None,
     repeat: Annotated[int | None, typer.Option("--repeat", min=1, metavar="N", help="Seeds; default: 10.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Quick version: two seeds, one load.")] = False,
-    seed: SeedOption = 200,
+    seed: SeedOption = 300,
     out: OutOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
