@@ -38,7 +38,7 @@ DECIDING = ["fifo", "fifo:blocking=skip", "wfp3", "fifo:backfill=easy", "las"]
 STOPPING = ["las", "tiresias", "tiresias:order=gittins", "tiresias:limits=none"]
 PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", *STOPPING, "dally", "gandiva",
               "marshal", "themis", "themis:auction=greedy"]  # fmt: skip
-RESIZING = ["elastic", "optimus", "slaq", "qoredl"]
+RESIZING = ["elastic", "optimus", "slaq", "qoredl", "saf:backfill=easy"]  # the last one for comparison
 TURNS = [*STOPPING, "gandiva:slicing=true", "gandiva:slicing=true,packing=true"]  # many stops while others wait
 GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
 CARRIED_LOAD = 0.6  # strict queues are short at this one
@@ -158,7 +158,7 @@ def speeds(trace: Trace, size: Size) -> Iterator[Row]:
 
 
 def resizing(trace: Trace, size: Size) -> Iterator[Row]:
-    """Policies that change the width of jobs, half of which have a range, a third a deadline."""
+    """Policies that change the width of jobs, half of which have a range, a third a deadline; and one that does not."""
     jobs = workload.elastic(trace)
     for policy in RESIZING:
         simulators: list[Simulator] = []
@@ -169,11 +169,18 @@ def resizing(trace: Trace, size: Size) -> Iterator[Row]:
 
         run(jobs.select(np.arange(min(200, len(jobs)))))
         took = best_of(size.repeats, lambda run=run: run(jobs))  # type: ignore[misc]
-        kinds = simulators[0].events[:, 1]
-        changes = f"{(kinds == w.MOVE).sum():,} changes of width, {(kinds == w.PREEMPT).sum():,} stops"
-        yield Row(
-            f"resizes: {policy}", "jobs per second of CPU", len(jobs) / took.cpu, "jobs/s", 20_000, remark=changes
-        )
+        served = _served(jobs, simulators[0])
+        yield Row(f"resizes: {policy}", "jobs per second of CPU", len(jobs) / took.cpu, "jobs/s", 20_000, remark=served)
+
+
+def _served(jobs: Trace, simulator: Simulator) -> str:
+    """Deadlines met, what became of the other jobs, and what that took."""
+    spent = simulator.world.jobs[w.ENDED_AT] - jobs.submit
+    met, late = 100 * (spent <= jobs.deadline)[jobs.deadline > 0].mean(), (spent - jobs.duration)[jobs.deadline == 0]
+    kinds = simulator.events[:, 1]
+    changes = f"{(kinds == w.MOVE).sum():,} changes of width, {(kinds == w.PREEMPT).sum():,} stops"
+    delays = f"others {late.mean() / HOUR_MS:.1f} h later, P99 {np.percentile(late, 99) / HOUR_MS:.0f} h"
+    return f"{met:.1f} % of deadlines met, {delays}; {changes}"
 
 
 def turns(trace: Trace, size: Size) -> Iterator[Row]:
