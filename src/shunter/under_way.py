@@ -35,7 +35,7 @@ class RunPoint(NamedTuple):
     busy_gpus: float
 
 
-class RunCourse:
+class SimulatedCourse:
     """The moments of a simulation so far: few enough to draw, spread over all of its course, the newest among them."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Progressing:
     def __init__(self, folder: Path | None, about: UnderWay, later: bool = False) -> None:
         self.file = file_of(folder.absolute()) if folder is not None else None
         self.about = about
-        self._written, self._course = time.monotonic() if later else -EVERY_S, RunCourse()
+        self._written, self._course = time.monotonic() if later else -EVERY_S, SimulatedCourse()
 
     def reach(self, point: RunPoint, total: int) -> None:
         """Take note of how far a run is."""

@@ -20,7 +20,7 @@ from shunter.report.html.overview import overview
 from shunter.run_folder import Run
 from shunter.setup import Setup, set_up
 from shunter.simulation import Result, resolve
-from shunter.under_way import RunCourse, RunPoint
+from shunter.under_way import RunPoint, SimulatedCourse
 from shunter.web.choices import checked_policy, cluster_text, policy_text, trace_text
 from shunter.web.folder import RunsFolder
 from shunter.web.forms import Sent
@@ -168,7 +168,7 @@ def answered(wanted: WhatIf, task: BackgroundTask) -> WhatIfAnswer:
     if jobs > MOST_JOBS:
         raise RunError(f"a trace has up to {MOST_JOBS:,} jobs here, this one {jobs:,}; use the command line")
     for number, policy in enumerate(chosen):
-        reach = partial(_reached, task, (number * jobs, jobs * len(chosen)), policy.text, RunCourse(), setup)
+        reach = partial(_reached, task, (number * jobs, jobs * len(chosen)), policy.text, SimulatedCourse(), setup)
         results.append(simulation.run(setup, policy, wanted.seed, progress=reach, decisions=True))
         task.add(results[-1].kept)
     made = WhatIfAnswer(wanted, tuple(results), setup.redraws, time.perf_counter() - begun)
@@ -177,7 +177,7 @@ def answered(wanted: WhatIf, task: BackgroundTask) -> WhatIfAnswer:
 
 
 def _reached(
-    task: BackgroundTask, steps: tuple[int, int], name: str, course: RunCourse, setup: Setup, point: RunPoint
+    task: BackgroundTask, steps: tuple[int, int], name: str, course: SimulatedCourse, setup: Setup, point: RunPoint
 ) -> None:
     """Take note of how far a policy is; ``steps``: those before it, and all."""
     course.add(point)
