@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -14,7 +15,7 @@ from shunter import reasons
 from shunter import world as w
 from shunter.capabilities import Compilable, Compiled, Describes, Explains, Ranks, Refits
 from shunter.cluster import Cluster
-from shunter.compiled import kernel
+from shunter.compiled import entry, kernel
 from shunter.errors import PolicyError
 from shunter.model import Action, Assign, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
 from shunter.params import param
@@ -325,9 +326,20 @@ def queue_of(form: Compiled) -> Any:
     return form.memory if isinstance(form.memory, Queue) else form.memory.queue
 
 
-@kernel
+ENTRIES: dict[Any, Callable[..., Any]] = {}  # by pointer, whose signature has the types of all arguments
+
+
 def ask(function: Any, world: World, memory: Any, parts: Any, plan: Decision) -> None:
-    """Call a compiled policy once."""
+    """Call a compiled policy once; numba looks at the types of the arguments only the first time."""
+    call = ENTRIES.get(function)
+    if call is None:
+        call = ENTRIES[function] = entry(call_once, function, world, memory, parts, plan)
+    call(function, world, memory, parts, plan)
+
+
+@kernel
+def call_once(function: Any, world: World, memory: Any, parts: Any, plan: Decision) -> None:
+    """Plan from the beginning."""
     plan.counts[:] = 0
     function(world, memory, parts, plan)
 
