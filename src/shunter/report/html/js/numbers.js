@@ -71,7 +71,8 @@ const Numbers = (() => {
   // Ticks of an axis with dates: first days of months, Mondays, or whole days, hours, minutes.
   const MONTHS = [1, 2, 3, 6, 12, 24, 60, 120];
   const dates = (origin, low, high, most) => {
-    const step = timeStep(high - low, most);
+    const wide = timeStep(high - low, most);
+    const step = wide >= MINUTE && wide < DAY ? timeStep(high - low, 0.8 * most) : wide; // a date with a time is longer
     const digits = step >= DAY ? [0, 10] : step >= MINUTE ? [5, 16] : [11, 19];
     const label = (tick) => date(origin + tick, digits[1]).slice(digits[0]);
     if (step > 14 * DAY) return { ticks: months(origin, low, high, most), label };
@@ -126,7 +127,7 @@ const Numbers = (() => {
     }
     const span = high - low || 1;
     if (axis.unit === "elapsed" && axis.origin)
-      return { min: low, max: high, ...dates(axis.origin, low, high, most * 0.75) }; // dates are long
+      return { min: low, max: high, ...dates(axis.origin, low, high, most * 0.9) }; // dates are long
     if (axis.unit === "elapsed")
       return { min: low, max: high, ticks: toTheEnd(multiples(low, high, timeStep(span, most)), high, timeStep(span, most)), label: rounded(timeStep(span, most)) };
     const [length, unit] = axis.unit === "duration" ? unitOf(high / 3) : [1, ""];
