@@ -8,7 +8,7 @@ from worlds import Refusals, Script, cluster, column, ends, jobs, play, story
 
 from shunter import world as w
 from shunter.drive import PATIENCE
-from shunter.errors import InvariantError, PolicyError
+from shunter.errors import PolicyError
 from shunter.model import NOTHING, Plan, Preempt, Start, Timer
 from shunter.sim import Fault, Scenario, Simulator
 from shunter.sim.state import TIMERS
@@ -98,14 +98,14 @@ def test_a_policy_that_never_starts_anything_is_reported_with_the_history_of_a_j
         def decide(self, view, memory):
             return NOTHING
 
-    with pytest.raises(InvariantError) as error:
+    with pytest.raises(PolicyError) as error:
         Simulator(jobs((7, 1000, 2), (8, 1)), cluster(2)).run(Idle())
     assert "left 2 jobs waiting" in str(error.value)
     assert "job 'j0': 2 GPUs, submitted at 7 ms, state pending\n  7 ms ARRIVE" in str(error.value)
 
 
 def test_a_preempted_job_that_is_never_started_again_has_its_history_reported():
-    with pytest.raises(InvariantError, match=r"0 ms START 0 1000\n  300 ms PREEMPT 0 0"):
+    with pytest.raises(PolicyError, match=r"0 ms START 0 1000\n  300 ms PREEMPT 0 0"):
         play(jobs((0, 1000)), cluster(1), {0: [[Start(0, [0])]], 300: [[Preempt(0)]]})
 
 
@@ -116,7 +116,7 @@ def test_a_policy_whose_plans_are_always_refused_is_stopped():
 
     watcher = Refusals()
     with pytest.raises(
-        InvariantError, match=f"{PATIENCE} plans of .* in a row, the last at 99 ms: there is no such GPU"
+        PolicyError, match=f"policy Stubborn: {PATIENCE} plans refused in a row, the last at 99 ms: .* no such GPU"
     ):
         Simulator(jobs(*((i, 1) for i in range(300))), cluster(1)).run(Stubborn(), observers=[watcher])
     assert len(watcher.list) == PATIENCE
