@@ -314,7 +314,7 @@ class Journal:
         """Drop what is over and older than this; returns how much.
 
         Of a job that is present, or of which something is in force, all is kept: what it had before our first act is
-        needed.  So is what a guard said last: it outlives a restart.
+        needed.  So is what a guard said last, and the last event: ids must go on growing, as they say what came later.
         """
         before = time.time() - days * 86_400
         with self.writing() as file:
@@ -328,7 +328,6 @@ class Journal:
                 for where in (
                     f"acts where at < ? and handle not in ({alive})",
                     "hands_off where at < ? and handle not in (select handle from here)",
-                    # ids must go on growing: they say what came after what
                     f"events where at < ? and id is not ({last}) and id is not (select max(id) from events)",
                     "switches where at < ? and id is not (select max(id) from switches)",
                     "waits where at < ?",

@@ -84,8 +84,8 @@ def _check_usable(policy: Policy) -> None:
         )
     if isinstance(policy, Resizing) or not isinstance(policy, Compilable):
         raise PolicyError(
-            f"the autopilot can't choose '{registry.text(policy)}': it resizes jobs, for which a live cluster has no"
-            " lever, or is not compiled, so that trying it would take too long; name another"
+            f"the autopilot can't choose '{registry.text(policy)}': it resizes jobs, and nothing is known of which"
+            " past jobs would have agreed, or it is not compiled, so that trying it would take too long; name another"
         )
 
 
