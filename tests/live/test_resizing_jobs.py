@@ -12,8 +12,9 @@ from shunter.errors import LiveError
 from shunter.live.backend import Rhythm
 from shunter.live.controller import ChangeLimits, Mode, RoundResult
 from shunter.live.hints import JobHints
-from shunter.live.journal import DONE, Journal
-from shunter.live.levers import levers_from
+from shunter.live.journal import ABANDONED, DONE, INTENT, LANDING_S, Journal
+from shunter.live.journal_file import JournalError
+from shunter.live.levers import Order, levers_from
 from shunter.live.releasing import release
 from shunter.live.running import ControllerSettings, run
 from shunter.live.snapshot import LiveJob
@@ -79,6 +80,8 @@ def test_a_job_that_agreed_is_shrunk_for_one_with_a_deadline_and_gets_its_reques
         ({"requeues": False}, None),
         ({"restarts": 3}, None),
         ({"per_task": "gres:gpu:1"}, None),
+        ({"per_job": "gres:gpu:4,gres:nvme:4"}, None),
+        ({"min_nodes": 4}, None),
         ({}, StopLimits(per_hour=0)),
         ({}, StopLimits(min_run_s=7200)),
     ],
@@ -109,5 +112,76 @@ def test_no_job_gets_more_than_it_asked_for() -> None:
     hints = JobHints(requeue="yes", resize="1-4096")
     job = LiveJob("7", "7", "PENDING", gpus=2, per_job="gres:gpu:2", requeues=True, hints=hints)
     assert job.widths == (1, 2)
-    task = replace(job, id="7_1")
+    task, own_record = replace(job, id="7_1"), replace(job, id="7_1", handle="7_1")
+    assert (own_record.widths, replace(job, min_nodes=2).widths) == ((0, 0), (2, 2))
     assert (task.widths, replace(job, per_job="", per_node="gres:gpu:2", max_nodes=2).widths) == ((0, 0), (0, 0))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"per_node": "gres:gpu:a100", "gpus": 1, "max_nodes": 1},  # 100 is a part of the type
+        {"per_job": "gres:gpu:2,gres:nvme:8", "gpus": 2},
+        {"per_job": "gres:nvme:8", "gpus": 2},
+    ],
+)
+def test_a_number_that_is_not_of_gpus_is_no_request_to_resize(request_) -> None:
+    hints = JobHints(requeue="yes", resize="1-8")
+    job = LiveJob("7", "7", "RUNNING", requeues=True, hints=hints, nodes=("n1",), **request_)
+    assert job.widths == (0, 0)
+
+
+def asked(journal: Path, state: str) -> None:
+    """The journal of a controller that has asked job 1 to queue itself with two GPUs, or was killed then."""
+    with closing(Journal(journal)) as book:
+        (act,) = book.intend(1, [Order("1", "signal", "2", "0")])
+        book.settle(act, state)
+
+
+def test_a_signal_that_may_have_been_sent_counts_as_a_stop_and_is_not_sent_again(tmp_path: Path, monkeypatch) -> None:
+    """The job may be saving its work: nothing of it shows until it queues itself."""
+    manager, journal = busy(), tmp_path / "j.db"
+    asked(journal, INTENT)
+    monkeypatch.setattr("shunter.live.reconciling.LANDING_S", -1.0)
+    assert LANDING_S > 0
+    assert pulled(controlled(manager, journal)) == []
+    with closing(Journal(journal)) as book:
+        assert [act.state for act in book.acts(lever="signal")] == [DONE]
+        assert book.stops_since(0.0) == 1
+
+
+@pytest.mark.parametrize("hints", [AGREES, replace(AGREES, sla="yes"), replace(AGREES, resize="")])
+def test_a_job_that_queued_itself_is_resized_only_if_its_owner_still_agrees(tmp_path: Path, hints) -> None:
+    manager, journal = busy(), tmp_path / "j.db"
+    asked(journal, DONE)
+    manager.jobs["1"] = replace(manager.jobs["1"], state="PENDING", start=-1, nodes=(), restarts=1, hints=hints)
+    controlled(manager, journal)
+    assert (manager.jobs["1"].gpus == 2) == (hints == AGREES)
+
+
+def test_a_number_that_was_given_up_before_it_was_given_is_given_by_the_next_controller(tmp_path: Path) -> None:
+    manager, journal = busy(), tmp_path / "j.db"
+    asked(journal, DONE)
+    with closing(Journal(journal)) as book:
+        (act,) = book.intend(2, [Order("1", "resize", "job:gpus:2", "job:gpus:4")])
+        book.settle(act, ABANDONED)
+    manager.jobs["1"] = replace(manager.jobs["1"], state="PENDING", start=-1, nodes=(), restarts=1)
+    controlled(manager, journal)
+    assert manager.jobs["1"].gpus == 2
+
+
+@pytest.mark.parametrize(
+    ("lever", "value", "before"),
+    [
+        ("signal", "2", "x"),
+        ("signal", "9" * 5000, "0"),
+        ("requeue", "", ""),
+        ("nice", "1", "many"),
+        ("priority", "1", "5"),
+    ],
+)
+def test_a_journal_with_numbers_that_are_none_is_damaged(tmp_path: Path, lever: str, value: str, before: str) -> None:
+    with closing(Journal(tmp_path / "j.db")) as book:
+        book.intend(1, [Order("1", "pin", "n1", "")])
+        with pytest.raises(JournalError, match="damaged"):
+            book.intend(1, [Order("1", lever, value, before)])

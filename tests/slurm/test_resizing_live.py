@@ -131,7 +131,7 @@ def test_a_controller_that_is_killed_while_it_signals_asks_a_job_once(lab: Lab, 
         lab.wait_job(job, "PENDING")
     rounds(Client(lab.conf), journal, 2)
     if before:
-        assert acts(journal) == [("signal", ABANDONED)]
+        assert acts(journal) == [("signal", DONE)]  # it may have been sent
         assert (lab.job(job)["JobState"], lab.job(job)["TresPerJob"]) == ("RUNNING", "gres:gpu:3")
     else:  # it queued itself, and the next controller gives it what it was stopped for
         assert acts(journal) == [("signal", DONE), ("resize", DONE)]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import re
 import shutil
 import socket
 import threading
+import time
 import zipfile
 from concurrent.futures import Future
 
@@ -107,6 +109,19 @@ def test_an_odd_name_is_refused(tmp_path, name):
 
 def test_a_number_has_plain_digits(served):
     assert served.get("/runs/steps", run="sjf", at="²").status == 422
+    assert served.get("/runs/growing", run="sjf", shown="9" * 5000).status == 422
+    head = f"GET /runs HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nContent-Length: {'9' * 5000}\r\n\r\n"
+    assert _raw(served, head.encode())[:12] in (b"HTTP/1.1 413", b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize("point", [[9e15, 9e15, 9e15, 9e15], [0, 0, 0, 0], [5e-324, 0, 0, 5e-324]])
+def test_charts_of_absurd_numbers_are_drawn(serve, tmp_path, point):
+    page = serve(tmp_path)
+    about = {"kind": "run", "trace": "t", "cluster": "c", "policies": ["sjf"], "total": 9e15, "done": 9e15}
+    about |= {"at": time.time(), "pid": os.getpid(), "gpus": 5e-324, "course": [[0, 0, 0, 0], point, point]}
+    (tmp_path / ".odd.under-way.json").write_text(json.dumps(about))
+    for address in ("/runs/under-way", "/runs/so-far?run=odd", "/runs/growing?run=odd"):
+        assert page.get(address).status == 200
 
 
 @pytest.mark.parametrize("jobs", ["1,jobs=10000000", "1_000_000", "+10000000"])
@@ -318,6 +333,19 @@ def test_a_connection_that_does_not_say_what_it_wants_is_closed(serve, tmp_path,
     assert _raw(page, b"") == b""
     assert _raw(page, b"GET /runs HTTP/1.1\r\nHost: ") == b""
     assert page.get("/runs").status == 200
+
+
+@pytest.mark.parametrize("rest", [b"GET /runs HT", b""], ids=["a second request", "a body"])
+def test_a_connection_that_says_half_of_something_after_an_answer_is_closed(serve, tmp_path, monkeypatch, rest):
+    monkeypatch.setattr(serving, "REQUEST_S", 0.3)
+    page = serve(tmp_path)
+    length = 0 if rest else 100
+    with socket.create_connection(("127.0.0.1", page.port), timeout=5) as client:
+        client.sendall(f"POST /runs HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert client.recv(2**16).startswith(b"HTTP/1.1 421")
+        client.sendall(rest or b"a")
+        while client.recv(2**16):
+            pass
 
 
 def test_headers_have_an_end(served):

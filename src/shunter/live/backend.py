@@ -75,6 +75,7 @@ class Round:
     preempts: list[str] = field(default_factory=list)  # what should be stopped and queued again
     sizes: dict[str, int] = field(default_factory=dict)  # what should have another number of GPUs, and how many
     refusals: list[Refusal] = field(default_factory=list)
+    scope: Scope = field(default_factory=Scope)  # which jobs may be changed
     took_s: float = 0.0  # for looking, deciding and planning, not for acting
     looked: float = field(default_factory=time.monotonic)  # when the look began
 
@@ -285,7 +286,10 @@ class LiveBackend:
             moved = np.array([replica.rows.get(job.id, -1) for job in before], np.int64)
         view = LiveView(replica, self._generation, moved, self._past)
         self._replica = replica
-        self._round, self._order = Round(self.number, snapshot, view, replica.jobs, looked=looked), None
+        self._round, self._order = (
+            Round(self.number, snapshot, view, replica.jobs, scope=self.scope, looked=looked),
+            None,
+        )
         self._begin(replica, [replica.rows[job.id] for job in ended], waited)
         return view
 

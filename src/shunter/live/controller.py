@@ -153,7 +153,8 @@ class Controller:
         if self.paused:
             return self._cut(found)
         found += self._requeues(current, unknown | alone.keys())
-        found += self._resizes(current, unknown | alone.keys(), force, len(found))
+        stopped = {order.handle for order in found if order.lever == "requeue"}
+        found += self._resizes(current, unknown | alone.keys() | stopped, force, len(stopped))
         if "pin" in self.levers:
             found += self._pins(current, ours, force)
         if "shard" in self.levers:
@@ -202,22 +203,26 @@ class Controller:
         """Jobs that get another number of GPUs: those that wait at once; those that run are asked to queue themselves.
 
         Each has agreed to the number. One that was asked is given the number once it waits, whatever the policy says
-        then, and is not asked twice in one run. ``stops`` are in this round already.
+        then, and is not asked twice in one run, nor in vain. ``stops`` are in this round already.
         """
         if "resize" not in self.levers:
             return []
-        asked = {act.order.handle: act for act in self.journal.acts(DONE) if act.order.lever == "signal"}
-        given = {act.order.handle: act.at for act in self.journal.acts() if act.order.lever == "resize"}
+        asked = {act.order.handle: act for act in self.journal.acts(DONE, lever="signal")}
+        tried = self.journal.acts(INTENT, DONE, FAILED, UNDONE, lever="resize")
+        given = {act.order.handle: act.id for act in tried}  # ids say what came after what: a clock may be set back
         found, left = [], self.stops_left() - stops
         for job in current.snapshot.jobs:
             last, wanted = asked.get(job.handle), current.sizes.get(job.id, 0)
             queued = last is not None and int(last.order.before) < job.restarts
-            if job.state == "PENDING" and queued and last is not None and given.get(job.handle, 0.0) < last.at:
+            if job.state == "PENDING" and queued and last is not None and given.get(job.handle, 0) < last.id:
                 wanted = int(last.order.value)
             low, high = job.widths
             if not 0 < low <= wanted <= high or wanted == job.gpus or job.handle in without or self._rests(job.handle):
                 continue
-            if job.state == "PENDING" and (value := self.manager.sized(job, wanted)):
+            value = "" if current.scope.excludes(job) else self.manager.sized(job, wanted)
+            if not value:
+                continue
+            if job.state == "PENDING":
                 found.append(self._order(job, "resize", value, f"the policy gives it {wanted} GPUs", force))
             elif self.bounds.stops.now(job) and left > 0 and (last is None or queued):
                 why = f"the policy gives it {wanted} GPUs"

@@ -6,6 +6,7 @@ is checked: it turns out to be done, or it is *abandoned*; it is never simply do
 
 from __future__ import annotations
 
+import re
 import socket
 import sqlite3
 import time
@@ -53,6 +54,12 @@ insert or ignore into identity values (1, lower(hex(randomblob(4))));
 OBJECTS = "select sql from sqlite_master where sql is not null"
 EVENT = (float, str, str)
 ALL = -1  # rows of a question, as SQLite counts them
+COUNTED = {  # by lever: its value and what a job had before, where we count with them
+    "nice": re.compile(r"-?[0-9]{1,12} -?[0-9]{1,12}"),
+    "priority": re.compile(r"[0-9:-]{1,30} [0-9]{1,12}:-?[0-9]{1,12}"),
+    "requeue": re.compile(r" [0-9]{1,12}"),
+    "signal": re.compile(r"[0-9]{1,12} [0-9]{1,12}"),
+}
 MEMORY = Path(":memory:")
 LATEST = 2.0**37  # seconds since 1970
 NO_JOURNAL = "00000000"  # in marks that are only shown: stands for the id of a journal that is not made yet
@@ -286,15 +293,20 @@ class Journal:
                 "update acts set state = ?, ended = ?, note = ? where id = ?", (state, time.time(), note, act.id)
             )
 
-    def acts(self, *states: str, most: int = ALL) -> list[Act]:
+    def acts(self, *states: str, lever: str = "", most: int = ALL) -> list[Act]:
         """The acts in these states, oldest first; all of them if none is named; the last ones if ``most`` is set."""
-        which = f" where state in ({','.join('?' * len(states))})" if states else ""
+        asked = [f"state in ({','.join('?' * len(states))})"] if states else []
+        asked += ["lever = ?"] if lever else []
+        which = f" where {' and '.join(asked)}" if asked else ""
         columns = "id, at, round, handle, lever, value, before, why, state, note"
         rows = self.rows(
             f"select {columns} from acts{which} order by id desc limit ?",
-            (*states, most),
+            (*states, *((lever,) if lever else ()), most),
             (int, float, int, *(str,) * 7),
         )
+        for row in rows:
+            if row[4] in COUNTED and not COUNTED[row[4]].fullmatch(f"{row[5]} {row[6]}"):
+                raise damaged(self.path, f"no such values are ever written: {repr(row)[:80]}")
         return [Act(row[0], row[1], row[2], Order(*row[3:8]), row[8], row[9]) for row in reversed(rows)]
 
     def in_force(self) -> dict[tuple[str, str], Act]:

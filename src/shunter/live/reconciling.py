@@ -72,7 +72,11 @@ class Reconciler:
                 if act.order.gives_back:
                     self.journal.settle(act, UNDONE, "seen after it was interrupted")
             elif job is None or job.over or self._will_not_land(act):
-                self.journal.settle(act, ABANDONED, "seen after it was interrupted")
+                asked = (
+                    act.order.lever == "signal"
+                )  # no job shows whether it heard that: it counts, and is not repeated
+                words = "it may have been sent" if asked else "seen after it was interrupted"
+                self.journal.settle(act, DONE if asked else ABANDONED, words)
 
     def _will_not_land(self, act: Act) -> bool:
         """Whether a command that did not show can be given up: until then its job is not changed."""

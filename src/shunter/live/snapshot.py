@@ -122,8 +122,10 @@ class LiveJob:
     @property
     def sizing(self) -> str:
         """What it asks for as the lever ``resize`` has it: GPUs in all, or of each node; "": in another form."""
-        if self.id != self.handle or self.is_array or "+" in self.id or self.per_task or self.shards:
+        if self.id != self.handle or self.is_array or re.search(r"[_+]", self.id) or self.per_task or self.shards:
             return ""
+        if "," in self.per_job + self.per_node:
+            return ""  # it asks for something else, too
         if self.per_job and not self.per_node:
             return f"job:{self.per_job}"
         return f"node:{self.per_node}" if self.per_node and not self.per_job else ""
@@ -136,10 +138,11 @@ class LiveJob:
         """
         mark, (low, high) = self.marked.get("resize"), self.hints.widths
         own = size_in(mark.before if mark is not None else self.sizing)
-        high = min(high, own)
+        low, high = max(low, self.min_nodes) if low else 0, min(high, own)  # on each of its nodes there is a GPU
         nodes = len(self.nodes) if self.runs else self.max_nodes
         one = self.sizing.startswith("job:") or (self.sizing and nodes == 1)  # GPUs of several nodes are a product
-        agrees = self.may_be_requeued and one and 0 < low <= self.gpus <= high
+        clear = one and size_in(self.sizing) == self.gpus  # its request is of these GPUs, and of nothing else
+        agrees = self.may_be_requeued and clear and 0 < low <= self.gpus <= high
         return (low, high) if agrees else (0, 0)
 
     @property
@@ -268,7 +271,7 @@ NOT_ONE = "must be a snapshot as 'shunter slurm snapshot' writes it"
 
 def size_in(value: str) -> int:
     """The number of GPUs in a value of the lever ``resize``, which ends with it; 0: none."""
-    found = re.search(r"[0-9]{1,6}\Z", value)
+    found = re.search(r"(?<=[:=])[0-9]{1,6}\Z", value)  # the end of gres:gpu:a100 is none
     return int(found[0]) if found else 0
 
 

@@ -25,6 +25,7 @@ OPERATOR_TOKEN = "X-Operator-Token"
 UPLOAD = "/what-if/traces"
 FORM_TOKEN = "X-Form-Token"
 MOST_BODY = MIB  # bytes of a form
+LONGEST_LENGTH = 20  # digits of a length
 SAFE = frozenset({"GET", "HEAD"})
 POLICY = "; ".join((
     "default-src 'none'",
@@ -80,7 +81,7 @@ class Gate:
         if method not in SAFE and not _same_origin(headers):
             return _answer(403, "this request comes from another site")
         length = headers.get("content-length", "0")
-        if not (length.isascii() and length.isdecimal()) or int(length) > most:
+        if not (length.isascii() and length.isdecimal() and len(length) < LONGEST_LENGTH) or int(length) > most:
             return _answer(413, f"more than {most // MIB} MiB; send less")
         if path == ENTER or path.startswith(STATIC):
             return None

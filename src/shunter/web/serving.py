@@ -19,7 +19,7 @@ from shunter.web.settings import WebSettings
 from shunter.web.state import SharedState
 from shunter.web.teaching import FIRST, example
 
-REQUEST_S = 10.0  # for the first request of a connection
+REQUEST_S = 10.0  # until a connection has said what it wants, at first and after each answer
 MOST_HEADERS = 2**16  # bytes
 
 
@@ -65,8 +65,15 @@ class PatientProtocol(H11Protocol):
         super().connection_made(transport)
         self._deadline = self.loop.call_later(REQUEST_S, self._give_up)
 
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next one, or for the end of a body that nobody reads."""
+        self._deadline.cancel()
+        self._deadline = self.loop.call_later(REQUEST_S, self._give_up)
+        super().on_response_complete()
+
     def _give_up(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+        answered = self.cycle is None or self.cycle.response_complete
+        if answered and not self.transport.is_closing():
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -196,9 +196,9 @@ def _load(path: Path) -> tuple[Any, dict[str, str]]:
     version = found.get("shunter.version")
     if version is None or "shunter.name" not in found:
         raise TraceError(f"{path}: has no shunter.version in its metadata, so it is no trace of shunter's; {REMEDY}")
-    if not version.isdecimal() or not 1 <= int(version) <= VERSION:
+    if version not in {str(known) for known in range(1, VERSION + 1)}:
         raise TraceError(
-            f"{path}: shunter.version must be 1 to {VERSION}, got '{version}'; "
+            f"{path}: shunter.version must be 1 to {VERSION}, got '{version[:40]}'; "
             "read it with the shunter that wrote it, or a newer one"
         )
     return table, found

@@ -19,6 +19,7 @@ from shunter.web.streaming import EventStream, of_work
 from shunter.web.templating import answer, html
 
 MOST_SHOWN = 300  # entries of the list
+MOST_DIGITS = 7  # of a number of runs
 
 router = APIRouter(include_in_schema=False)
 WithState = Annotated[SharedState, Depends(state_of)]
@@ -87,7 +88,9 @@ def _grown(state: SharedState, known: growing.RunsSoFar) -> dict[str, Any]:
 def grown(state: WithState, form: WithQuestion) -> Response:
     """How far work that is under way is, with its charts so far."""
     known, shown = growing.so_far(state.folder, form.one("run")), form.one("shown", "0")
-    return answer("growing_run.html", {**_grown(state, known), "shown": int(shown) if shown.isdecimal() else 0})
+    if not shown.isdecimal() or len(shown) > MOST_DIGITS:
+        raise RunError("shown must be the number of runs that the page has")
+    return answer("growing_run.html", {**_grown(state, known), "shown": int(shown)})
 
 
 @router.get("/runs/growing/events")
