@@ -86,7 +86,7 @@ NOT_APPLICABLE = {  # why a policy has no row
     "elastic": f"{_DEADLINES}, and {_WIDTHS}",
     "qoredl": f"{_DEADLINES}, and {_WIDTHS}",
     "optimus": _WIDTHS,
-    "slaq": "none of these traces has losses",
+    "slaq": _WIDTHS,
     "scored": "its model is trained first; [Reproduce](reference/reproduce.md#rltune) judges such models",
     "inspected": "as `scored`",
 }

@@ -6,12 +6,14 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks import stopping_edf
 from typer.testing import CliRunner
 
 from shunter import clusters, registry
 from shunter.cli.main import app
 from shunter.reproduce.qoredl import design, page, study
 from shunter.reproduce.qoredl.design import NOISY, TESTBEDS, TRUE, Variant, instances, varied, with_servers, workload
+from shunter.world import Job
 
 
 def test_the_testbeds_have_what_is_printed():
@@ -90,6 +92,17 @@ def test_what_could_be_met_is_the_same_with_and_without_ranges():
     assert (jobs.deadline < jobs.duration).any(), "some deadlines can be met by wider jobs alone"
     narrow = study.one_run(Variant("edf", ranged=False), bed, 0.8, 3, 12)
     assert narrow["met"] < 1
+
+
+def test_an_edf_that_is_not_in_the_table_is_searched_as_hard_and_puts_off_late_jobs():
+    assert {len(set(texts)) for texts in stopping_edf.SEARCHED.values()} == {8}
+    for texts in stopping_edf.SEARCHED.values():
+        assert all(registry.policy(text) for text in texts)
+    job = Job(*[0.0] * len(Job._fields))._replace(due=100.0, wait=10.0, executed=30.0)
+    key, none = stopping_edf.HopefulStoppingEdf.key, np.zeros(0)
+    assert key(job._replace(remaining=60.0), none) == 100.0
+    assert key(job._replace(remaining=60.1), none) > stopping_edf.LATE
+    assert stopping_edf.StoppingEdf.key(job._replace(remaining=60.1), none) == 100.0
 
 
 def test_as_many_settings_are_searched_of_every_rival_and_the_chosen_ones_are_among_them():

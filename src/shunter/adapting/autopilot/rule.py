@@ -1,7 +1,7 @@
 """The decision rule of an autopilot, the same in a replay and on a live cluster.
 
-It replays the last weeks with every candidate.  Settings are searched on the older days of them, and the last days, on
-which nothing was searched, must confirm the choice.
+It replays the last weeks with every candidate.  Settings are compared on the older days of them, and the last days must
+confirm the choice.  The limits hold on all days, so the last ones only leave settings out of a search.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class _Trial:
         return present / value if value > 0 else 1.0 if present <= 0 else math.inf
 
     def confirmed(self, text: str, other: str) -> bool:
-        """Whether the last days, on which nothing was searched, say that a policy is better, too."""
+        """Whether the last days, on which settings were not compared, say that a policy is better, too."""
         return self.gain(text, other, late=True) > 1
 
     def evidence(self, best: str, in_force: str) -> str:
