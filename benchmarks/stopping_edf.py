@@ -3,7 +3,7 @@
 The rivals of ``shunter reproduce qoredl`` that go by deadlines stop no job, and don't put off jobs that can't be in
 time any more. These orders do one of the two, or both, and run jobs on what they ask for. Eight settings of each are
 tried as those of the other rivals (``benchmarks.qoredl_search``), and the best is judged on the seeds of the
-reproduction, beside ``edf`` and ``elastic``.
+reproduction, beside ``edf`` and ``elastic``, the last one also with predictions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from benchmarks.qoredl_search import BEST, FIRST, ranked
-from shunter.reproduce.qoredl.design import ABLATIONS, OURS, POLICIES, SEARCH_SEEDS, Variant
+from shunter.reproduce.qoredl.design import ABLATIONS, NOISY, NONE, OURS, POLICIES, SEARCH_SEEDS, TRUE, Variant
 from shunter.reproduce.qoredl.study import QoredlPart, QoredlStudy, one_run
 from shunter.scheduling.queue.ordering import Ordering, Preempting
 from shunter.world import F64, Job
@@ -22,6 +22,7 @@ LATE = 1e12  # seconds: after all others
 LOOK_S = 120.0
 ORDERS = ("blocking=skip", "backfill=easy")
 PLACES = ("consolidate", "tight")
+BOTH = "EDF, stops jobs, late jobs last"
 SEARCHED = {
     "EDF, late jobs last": tuple(
         f"benchmarks.stopping_edf.HopefulEdf:{order},placement={place}"
@@ -34,7 +35,7 @@ SEARCHED = {
         )
         for label, name in (
             ("EDF, stops jobs", "StoppingEdf"),
-            ("EDF, stops jobs, late jobs last", "HopefulStoppingEdf"),
+            (BOTH, "HopefulStoppingEdf"),
         )
     },
 }
@@ -88,16 +89,21 @@ def chosen(label: str) -> str:
 def main() -> None:
     """Print the settings that were tried last, and what the judged seeds show."""
     variants = {label: Variant(chosen(label)) for label in SEARCHED}
-    fixed = "Elastic, widths as asked for"
-    variants |= {"EDF": POLICIES["EDF"], OURS: POLICIES[OURS], fixed: ABLATIONS[fixed]}
+    for prediction in (NOISY, TRUE):
+        variants[f"{BOTH}, {prediction} prediction"] = Variant(variants[BOTH].policy, prediction)
+    variants |= {"EDF": POLICIES["EDF"], OURS: POLICIES[OURS]}
+    variants |= {label: variant for label, variant in ABLATIONS.items() if variant.base == OURS}
     part, numbers = QoredlPart(), {}
     for (label, variant), (bed, load) in product(variants.items(), part.cells):
         runs = [one_run(variant, bed, load, part.seed + at, part.jobs) for at in range(part.seeds)]
         numbers[label, bed, load] = runs
     study = QoredlStudy(part, numbers)
-    sys.stdout.write("| | met | moves a job | Elastic is ahead by, points |\n|---|---|---|---|\n")
-    for label in variants:
-        ahead = [f"{100 * each:.1f}" for each in study.ahead(OURS, label)]
+    sys.stdout.write(
+        "| | met | moves a job | Elastic, with the same prediction, is ahead by, points |\n|---|---|---|---|\n"
+    )
+    for label, variant in variants.items():
+        ours = OURS if variant.prediction == NONE else f"{OURS}, {variant.prediction} prediction"
+        ahead = [f"{100 * each:.1f}" for each in study.ahead(ours, label)]
         met, moves = study.of(label, "met").value, study.of(label, "moves").value
         cells = " ".join(f"{100 * study.of(label, 'met', [cell]).value:.1f}" for cell in part.cells)
         sys.stdout.write(f"| {label} ({cells}) | {met:.1%} | {moves:.2f} | {ahead[0]} ({ahead[1]} to {ahead[2]}) |\n")

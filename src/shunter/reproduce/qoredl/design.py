@@ -129,7 +129,8 @@ CHOSEN_BY = (
     " seed 0.",
     "All policies see the same: deadlines, ranges of widths, the declared work, the work done so far, and the speed at"
     " every width. Kubeflow, EDF and LLF run jobs on what they ask for and don't stop any. EDF that stops jobs and puts"
-    " off those that can't be in time any more comes much nearer to Elastic: 'python -m benchmarks.stopping_edf'.",
+    " off those that can't be in time any more comes much nearer to Elastic, and is ahead"
+    " of it with predictions: 'python -m benchmarks.stopping_edf'.",
 )
 SEARCHED = {
     "Kubeflow, chosen": tuple(
