@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,3 +97,32 @@ def test_parquet_is_written_in_one_place():
     home = Path(safe_files.__file__)
     writers = [path.name for path in home.parent.rglob("*.py") if ".write_parquet(" in path.read_text()]
     assert writers == [home.name]
+
+
+DAMAGED = """
+import sys
+from pathlib import Path
+import polars as pl
+from shunter.safe_files import parquet_frame
+
+file, refused = Path(sys.argv[1]), 0
+table = pl.DataFrame({"name": [f"j{n}" if n % 3 else None for n in range(300)], "at": range(300)})
+table.write_parquet(file, compression="uncompressed")
+good = file.read_bytes()
+assert parquet_frame(file, 2**20).equals(table)
+for at in range(1500, 1620):
+    file.write_bytes(good[:at] + b"\\x99" + good[at + 1 :])
+    try:
+        parquet_frame(file, 2**20)
+    except (OSError, ValueError):
+        refused += 1
+print("refused" if refused else "read")
+"""
+
+
+def test_a_damaged_table_is_refused_and_does_not_end_the_process(tmp_path):
+    """By polars, one of these asks for 2 EiB of memory, which ends the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", DAMAGED, str(tmp_path / "t.parquet")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr[-2000:]

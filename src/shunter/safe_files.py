@@ -110,16 +110,18 @@ def check_parquet(path: Path, most: int) -> None:
 def parquet_frame(path: Path, most: int, wanted: Sequence[str] = ()) -> pl.DataFrame:
     """The table in anyone's Parquet file, or those of the wanted columns that it has; else an OSError or ValueError.
 
-    Other errors of the libraries become one: on a damaged file, polars may even panic, which no one catches.
+    Other errors of the libraries become one.  It is read by pyarrow: on a damaged file, polars may end the process.
     """
     import polars as pl
+    import pyarrow.parquet as pq
 
     try:
         check_parquet(path, most)
-        with opened(path) as file:  # not by its name, which may have * in it
-            there = pl.read_parquet_schema(file)
-            file.seek(0)
-            return pl.read_parquet(file, columns=[name for name in wanted if name in there] or None)
+        with opened(path) as file, pq.ParquetFile(file, page_checksum_verification=True) as found:
+            there = set(found.schema_arrow.names)
+            table = found.read(columns=[name for name in wanted if name in there] or None)
+        table.validate(full=True)
+        return pl.DataFrame(table)
     except (*_UNSOUND, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ValueError(str(error).partition("\n")[0]) from None
 

@@ -46,11 +46,12 @@ def filled(form: type[F], text: str, source: str, error: type[InputError], lines
     try:
         return form.model_validate(tree)
     except ValidationError as problem:
-        begin = [f" line {_line_of(detail, text)}" if lines else "" for detail in problem.errors()]
-        found = zip(begin, problem.errors(), strict=True)
+        details = problem.errors()  # there may be one for each line
+        begin = [f" line {_line_of(detail, text)}" if lines else "" for detail in details[:MOST_SHOWN]]
+        found = zip(begin, details, strict=False)
         mistakes = [f"{source}{line}: {_described(detail, form)}" for line, detail in found]
-        more = [f"and {len(mistakes) - MOST_SHOWN} more"] if len(mistakes) > MOST_SHOWN else []
-        raise error("\n  ".join(mistakes[:MOST_SHOWN] + more)) from None
+        more = [f"and {len(details) - MOST_SHOWN} more"] if len(details) > MOST_SHOWN else []
+        raise error("\n  ".join(mistakes + more)) from None
 
 
 def _line_of(detail: ErrorDetails, text: str) -> int:

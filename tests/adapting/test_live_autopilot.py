@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 import threading
 import time
@@ -289,6 +290,14 @@ def test_a_search_that_takes_too_long_or_dies_is_ended(tmp_path: Path) -> None:
     found: list[object] = []
     assert wait(lambda: bool(found.append(dead.poll()) or found[-1] is not None), 60)
     assert "without an answer" in str(found[-1]) or "could not be begun" in str(found[-1])
+
+
+@pytest.mark.parametrize("sent", [b"garbage", pickle.dumps(7), pickle.dumps("sjf")])
+def test_an_answer_that_is_none_ends_no_round(sent: bytes) -> None:
+    near, far = multiprocessing.Pipe(duplex=False)
+    far.send_bytes(sent)
+    far.close()
+    assert "answer" in str(BackgroundSearch()._received(None, near))  # type: ignore[arg-type]
 
 
 def test_a_large_task_makes_no_round_wait(tmp_path: Path, monkeypatch) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from shunter.generating import repository
 from shunter.generating.known_jobs import HOUR
 from shunter.generating.repository import MOST_JOBS, WorkloadRepository, with_past
 from shunter.model import Trace
@@ -129,3 +130,16 @@ def test_two_pasts_become_one(tmp_path: Path) -> None:
     assert both.job_id.tolist() == jobs.job_id.tolist()
     assert named(both, "user") == named(jobs, "user")
     assert with_past(None, jobs) is jobs
+
+
+def test_no_more_jobs_are_read_than_fit_and_these_are_the_last(tmp_path: Path, monkeypatch) -> None:
+    kept, like = WorkloadRepository(tmp_path), some_jobs(1)
+    kept.add(some_jobs())
+    hours = kept.read(like, 100 * HOUR).submit // HOUR
+    last = (hours == hours.max()).sum()
+    monkeypatch.setattr(repository, "MOST_READ", last)
+    assert len(kept.read(like, 100 * HOUR)) == last
+    assert "and all before" in kept.problems[0]
+    few = WorkloadRepository(tmp_path, most_hours=2)
+    monkeypatch.undo()
+    assert len(set(few.read(like, 100 * HOUR).submit // HOUR)) == 2

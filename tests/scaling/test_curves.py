@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter import clusters
+from shunter import clusters, toml_forms
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import ScalingError
 from shunter.scaling import curves, deriving
@@ -85,3 +85,13 @@ def test_a_site_s_file_is_read(tmp_path):
     path = tmp_path / "site.toml"
     path.write_text('[[curve]]\nmodel = "m"\ntogether = { 4 = 0.5, 2 = 0.75 }\n')
     assert Scaling.usual(PLAIN, path).speed("m", 2) == 1.5
+
+
+def test_of_many_mistakes_only_those_that_are_shown_are_looked_for(monkeypatch):
+    """Each takes as long as the file: with one in every line, hours."""
+    looked = []
+    monkeypatch.setattr(toml_forms, "_line_of", lambda *_: looked.append(1) or 1)
+    wrong = "".join(f"{width}=9\n" for width in range(1, 65))
+    with pytest.raises(ScalingError, match="and 59 more"):
+        parse(f'[[curve]]\nmodel="m"\n[curve.together]\n{wrong}', "f.toml")
+    assert len(looked) == toml_forms.MOST_SHOWN

@@ -100,6 +100,16 @@ def test_spans(tmp_path, text, seconds):
     assert read(file(tmp_path, f"id;submit;runtime;gpus\na;0;{text};1\n")).duration.tolist() == [seconds * 1000]
 
 
+@pytest.mark.parametrize(
+    "row",
+    ["٣١/١٢/2026 08:00,60", "٣ Oct 2026 08:00,60", "0,٣h", "0,PT٣H", "0,٣ days", "0,1 days +٠١:00:00", "0,٣:00:00"],
+)
+def test_digits_of_other_scripts_are_no_numbers(tmp_path, row):
+    """Some would be taken for 0 otherwise."""
+    with pytest.raises(TraceError, match="line 2"):
+        read(file(tmp_path, f"submit,duration,gpus\n{row},1\n"))
+
+
 def test_start_and_end_instead_of_a_duration(tmp_path):
     lines = [
         "submitted,started_at,finished_at,gpus,status",

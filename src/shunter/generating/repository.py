@@ -28,6 +28,7 @@ NAMES = ("user", "vc", "gpu_type")
 MOST_HOURS = 24 * 7 * 12
 MOST_JOBS = 20_000  # of one hour
 MOST_BYTES = 2**26  # of one file, unpacked
+MOST_READ = 4_000_000  # jobs of all files together, the last ones
 MOST_NAME = 200  # characters
 FILE = re.compile(r"hour-(0|[1-9][0-9]{0,8})\.parquet")
 
@@ -61,14 +62,25 @@ class WorkloadRepository:
         import polars as pl
 
         self.problems.clear()
-        frames = [self._read(path, _hour(path)) for path in self._files() if _hour(path) * HOUR < before]
-        found = pl.concat([_frame(like).clear(), *(frame for frame in frames if frame is not None)])
+        found = pl.concat([_frame(like).clear(), *self._frames(before)])
         found = found.filter(pl.col("submit") < before).unique("job_id", keep="last", maintain_order=True)
         columns = {name: found[name].to_numpy() for name in NUMBERS}
         named = {name: _codes(found[name].to_list(), getattr(like, Trace.names_of(name))) for name in NAMES}
         names = {Trace.names_of(name): known for name, (_, known) in named.items()}
         codes = {name: code for name, (code, _) in named.items()}
         return Trace.of(self.folder.name, found["job_id"].to_list(), **columns, **codes, **names)
+
+    def _frames(self, before: int) -> list[pl.DataFrame]:
+        """The tables of the last hours before an instant, the oldest first; no more than fit into memory."""
+        found: list[pl.DataFrame] = []
+        past = [path for path in self._files() if _hour(path) * HOUR < before]
+        for path in reversed(past[-self.most_hours :]):
+            frame = self._read(path, _hour(path))
+            found += [frame] if frame is not None else []
+            if sum(map(len, found)) > MOST_READ:
+                self.problems.append(f"{path.name} and all before: more than {MOST_READ:,} jobs")
+                return found[-2::-1]
+        return found[::-1]
 
     def _files(self) -> list[Path]:
         """Those of hours, the oldest first."""

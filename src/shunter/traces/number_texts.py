@@ -11,16 +11,16 @@ from shunter.world import F64
 if TYPE_CHECKING:
     import polars as pl
 
-THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
-COMMA = r"^[+-]?\d[\d.]*,\d+$|^[+-]?\d+,\d+$"
-CLOCK = r"^(?:(\d{1,6})-)?(\d{1,6}):([0-5]?\d):([0-5]?\d(?:\.\d+)?)$"  # 26:03:04 and Slurm's 1-02:03:04
-DAYS = r"^(\d{1,6}) days?,? ?(?:\+?(\d{1,6}):([0-5]?\d):([0-5]?\d(?:\.\d+)?))?$"  # of Python and pandas
+THOUSANDS = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$"
+COMMA = r"^[+-]?[0-9][0-9.]*,[0-9]+$|^[+-]?[0-9]+,[0-9]+$"
+CLOCK = r"^(?:([0-9]{1,6})-)?([0-9]{1,6}):([0-5]?[0-9]):([0-5]?[0-9](?:\.[0-9]+)?)$"  # 26:03:04 and Slurm's 1-02:03:04
+DAYS = r"^([0-9]{1,6}) days?,? ?(?:\+?([0-9]{1,6}):([0-5]?[0-9]):([0-5]?[0-9](?:\.[0-9]+)?))?$"  # of Python and pandas
 WORDS = (  # 1h30m, 2 hours 5 min, and ISO 8601's P1DT2H
-    r"(?i)^P?(?:(\d{1,6}(?:\.\d+)?) ?d(?:ays?)?)?[ ,T]*(?:(\d{1,6}(?:\.\d+)?) ?h(?:(?:ou)?rs?)?)?[ ,]*"
-    r"(?:(\d{1,6}(?:\.\d+)?) ?m(?:in(?:ute)?s?)?)?[ ,]*(?:(\d{1,9}(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?$"
+    r"(?i)^P?(?:([0-9]{1,6}(?:\.[0-9]+)?) ?d(?:ays?)?)?[ ,T]*(?:([0-9]{1,6}(?:\.[0-9]+)?) ?h(?:(?:ou)?rs?)?)?[ ,]*"
+    r"(?:([0-9]{1,6}(?:\.[0-9]+)?) ?m(?:in(?:ute)?s?)?)?[ ,]*(?:([0-9]{1,9}(?:\.[0-9]+)?) ?s(?:ec(?:ond)?s?)?)?$"
 )
 SWITCHES = {"true": "1", "yes": "1", "false": "0", "no": "0"}
-TWO_PARTS = r"^\d+:\d\d(\.\d+)?$"
+TWO_PARTS = r"^[0-9]+:[0-9][0-9](\.[0-9]+)?$"
 
 
 def numbers(texts: pl.Series, separator: str = ",") -> tuple[pl.Series, str]:
@@ -55,7 +55,7 @@ def spans(texts: pl.Series) -> F64:
 
     seconds = np.full(len(texts), np.nan)
     for pattern in (CLOCK, DAYS, WORDS):
-        fits = texts.str.contains(pattern).fill_null(False) & texts.str.contains(r"\d").fill_null(False)
+        fits = texts.str.contains(pattern).fill_null(False) & texts.str.contains(r"[0-9]").fill_null(False)
         if fits.any():
             parts = texts.filter(fits).str.extract_groups(pattern).struct.unnest()
             days, hours, minutes, rest = (

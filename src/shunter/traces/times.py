@@ -18,15 +18,16 @@ LAYOUTS = (
     *("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d"),
     *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d %I:%M:%S %p", "%Y-%m-%d %I:%M %p"),
 )
-DAY_AND_MONTH = r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4})(?:,? (.*))?$"  # in whichever order
+DAY_AND_MONTH = r"^([0-9]{1,2})([./-])([0-9]{1,2})[./-]([0-9]{4})(?:,? (.*))?$"  # in whichever order
 WEEKDAY = r"^(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? +)?"
 NAMED_MONTHS = (
-    WEEKDAY + r"(?P<day>\d{1,2})[ .-]+(?P<month>[A-Za-z]{3,9})[ .,-]+(?P<year>\d{4})(?:,? +(?P<clock>.*))?$",
-    WEEKDAY + r"(?P<month>[A-Za-z]{3,9})\.? +(?P<day>\d{1,2}),? +(?P<year>\d{4})(?:,? +(?P<clock>.*))?$",
-    WEEKDAY + r"(?P<month>[A-Za-z]{3,9}) +(?P<day>\d{1,2}) +(?P<clock>\d\d:\d\d[:\d]*(?: GMT| UTC)?) +(?P<year>\d{4})$",
+    WEEKDAY + r"(?P<day>[0-9]{1,2})[ .-]+(?P<month>[A-Za-z]{3,9})[ .,-]+(?P<year>[0-9]{4})(?:,? +(?P<clock>.*))?$",
+    WEEKDAY + r"(?P<month>[A-Za-z]{3,9})\.? +(?P<day>[0-9]{1,2}),? +(?P<year>[0-9]{4})(?:,? +(?P<clock>.*))?$",
+    WEEKDAY + r"(?P<month>[A-Za-z]{3,9}) +(?P<day>[0-9]{1,2})"
+    r" +(?P<clock>[0-9]{2}:[0-9]{2}[:0-9]*(?: GMT| UTC)?) +(?P<year>[0-9]{4})$",
 )
 MONTHS = {"janfebmaraprmayjunjulaugsepoctnovdec"[3 * at : 3 * at + 3]: f"{at + 1:02}" for at in range(12)}
-ZONE = r"^(.*:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
+ZONE = r"^(.*:[0-9]{2}(?:\.[0-9]+)?) ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 MUST = "must be a time: seconds, or YYYY-MM-DD HH:MM:SS with or without a zone"
 
 

@@ -65,7 +65,12 @@ class LivePilot:
         """What the last search has found, once it is compiled; begins another one now and then."""
         try:
             return self._chosen(current, in_force)
-        except (ShunterError, OSError, ValueError) as problem:  # whatever it is: the policy stays, and rounds go on
+        except (
+            ShunterError,
+            OSError,
+            ValueError,
+            ArithmeticError,
+        ) as problem:  # whatever it is: the policy stays, and rounds go on
             self.remark = f"can't tell yet, because {problem}"
             return None
 

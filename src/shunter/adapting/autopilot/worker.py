@@ -140,10 +140,13 @@ class BackgroundSearch:
         if self._failed:
             return f"the search could not be begun: {self._failed}"
         try:
-            return pipe.recv() if pipe.poll() else None
+            found = pipe.recv() if pipe.poll() else None
         except (EOFError, OSError):
             process.join(1.0)
             return f"the search ended without an answer (code {process.exitcode})"
+        except Exception as problem:  # whatever bytes may do: rounds go on
+            return f"the search's answer can't be read: {type(problem).__name__}"
+        return found if found is None or isinstance(found, PilotAnswer) else "the search's answer is none"
 
     def close(self) -> None:
         """End it."""

@@ -56,7 +56,7 @@ def seconds(texts: pl.Series) -> F64:
     """``[D-]HH:MM:SS`` as seconds; NaN where it is a word such as UNLIMITED or Partition_Limit."""
     import polars as pl
 
-    parts = texts.str.extract_groups(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$")
+    parts = texts.str.extract_groups(r"^(?:([0-9]+)-)?(?:([0-9]+):)?([0-9]+):([0-9]+)(?:\.[0-9]+)?$")
     days, hours, minutes, rest = (parts.struct.field(str(at)).cast(pl.Float64, strict=False) for at in (1, 2, 3, 4))
     total = days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + rest
     found: F64 = total.to_numpy()

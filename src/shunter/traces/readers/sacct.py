@@ -146,7 +146,7 @@ def _resources(table: Table, which: str) -> pl.Series:
 
     if table.has(f"{which}TRES") or not table.has(f"{which}GRES"):
         return table.text(f"{which}TRES")
-    gres = table.text(f"{which}GRES").str.extract_groups(r"gpu(?::([^:,()]*[^:,()0-9][^:,()]*))?(?::(\d+))?")
+    gres = table.text(f"{which}GRES").str.extract_groups(r"gpu(?::([^:,()]*[^:,()0-9][^:,()]*))?(?::([0-9]+))?")
     kind, each = gres.struct.field("1"), gres.struct.field("2").cast(pl.Int64, strict=False).fill_null(1)
     nodes = table.text("NNodes" if table.has("NNodes") else "AllocNodes").cast(pl.Int64, strict=False).fill_null(1)
     frame = pl.DataFrame({"gres": table.text(f"{which}GRES"), "kind": kind, "count": each * nodes})
