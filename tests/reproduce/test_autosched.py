@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from shunter.adapting.controller import AdaptedRun, Switch
+from shunter.adapting.searching import FoundSettings
 from shunter.adapting.study import AUTOSCHED, LABELS, OPTIMAL, SELFTUNE, Adapting
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.report.bootstrap import Estimate
 from shunter.reproduce.autosched.design import ABLATIONS, DATA, AutoschedPart, setup_of
+from shunter.reproduce.autosched.keeping import COLUMNS, KeptRuns
 from shunter.reproduce.autosched.paper import PrintedGain
 from shunter.reproduce.autosched.study import GainResult, check, run
+from shunter.sweeps.store import Store
 
 
 @pytest.mark.usefixtures("_few_jobs")
@@ -114,3 +119,23 @@ def test_a_direction_has_no_tolerance() -> None:
 def test_what_can_not_be_run_is_refused(part) -> None:
     with pytest.raises(RunError):
         check(AutoschedPart(**part))
+
+
+def test_a_kept_run_has_any_number_of_jobs_and_one_that_can_not_be_read_is_made_again(tmp_path) -> None:
+    """The numbers of thousands of jobs are longer than a text of a store may be."""
+    kept, made = KeptRuns(Store.open(tmp_path / "store", "1", COLUMNS), "sjf", ("about",)), []
+    many = np.linspace(0.1, 1 / 3, 9000)
+
+    def adapted() -> AdaptedRun:
+        made.append(1)
+        search = FoundSettings("sjf", 1.0, 2.0, 3, 0.5, ("reason",))
+        return AdaptedRun("sjf", (Switch(1, "a", "b", 1.5, False),), (search,), many, many, 0, "d")
+
+    first, again = kept.ran("one", adapted), kept.ran("one", adapted)
+    assert len(made) == 1
+    assert np.array_equal(first.jct, many)
+    assert np.array_equal(again.rho, many)
+    assert (again.switches, again.searches) == (first.switches, first.searches)
+    kept._kept("two", lambda: {"jct": 7}, dict)
+    assert np.array_equal(kept.ran("two", adapted).jct, many)
+    assert len(made) == 2

@@ -7,21 +7,24 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from shunter.adapting.controller import AdaptedRun, Switch
 from shunter.adapting.searching import FoundSettings
 from shunter.sweeps.places import code_version
-from shunter.sweeps.store import NUMBER, TEXT, Store
+from shunter.sweeps.store import LONGEST_TEXT, NUMBER, TEXT, TEXTS, Store
 
 COLUMNS = {
-    **dict.fromkeys(("key", "version", "host", "error", "command", "policy", "name", "content"), TEXT),
+    **dict.fromkeys(("key", "version", "host", "error", "command", "policy", "name"), TEXT),
+    "content": TEXTS,  # pieces of JSON: with a number for each job it is longer than a text may be
     **dict.fromkeys(("begun", "seconds", "cpu_s"), NUMBER),
 }
 SERIES = ("jct", "rho")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,23 +37,27 @@ class KeptRuns:
 
     def found(self, name: str, do: Callable[[], FoundSettings]) -> FoundSettings:
         """A search for fixed settings."""
-        return _settings(self._kept(f"search {name}", lambda: asdict(do())))
+        return self._kept(f"search {name}", lambda: asdict(do()), _settings)
 
     def ran(self, name: str, do: Callable[[], AdaptedRun]) -> AdaptedRun:
         """A run that adapts; its causal model is not kept."""
-        return _run(self._kept(name, lambda: _written(do())))
+        return self._kept(name, lambda: _written(do()), _run)
 
-    def _kept(self, name: str, do: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _kept(self, name: str, do: Callable[[], dict[str, Any]], made: Callable[[dict[str, Any]], T]) -> T:
+        """What is known by this name; what can't be read is made again."""
         key = hashlib.blake2b(json.dumps([*self.about, name]).encode(), digest_size=16).hexdigest()
         known = self.store.read(["content"], [key])
         if len(known):
-            return dict(json.loads(known["content"][0]))
+            with suppress(ValueError, TypeError, LookupError, AttributeError):
+                return made(json.loads("".join(known["content"][0])))
         begun, cpu = time.time(), time.process_time()
         found = do()
         row = {"key": key, "version": code_version(), "host": os.uname().nodename, "policy": self.policy, "name": name}
         took = {"begun": begun, "seconds": time.time() - begun, "cpu_s": time.process_time() - cpu}
-        self.store.add([{**row, **took, "content": json.dumps(found)}])
-        return found
+        text = json.dumps(found)
+        pieces = [text[at : at + LONGEST_TEXT] for at in range(0, len(text), LONGEST_TEXT)]
+        self.store.add([{**row, **took, "content": pieces}])
+        return made(found)
 
 
 def _written(run: AdaptedRun) -> dict[str, Any]:
