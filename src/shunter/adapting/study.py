@@ -1,7 +1,7 @@
 """Fixed settings, and those that adapt to the past, to a generated and to the true next hour, side by side.
 
-Fixed settings are searched in as many evaluations as an adapting run has, on the jobs before the run, which is what a
-site can do, and on the jobs of the run itself, which only hindsight can.
+Fixed settings are searched in at most as many evaluations as an adapting run has, on the jobs before the run, which is
+what a site can do, and on the jobs of the run itself, which only hindsight can.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
 
     Side by side: the policy as given; Fixed, the best settings on the jobs before, and in hindsight; SelfTune, which
     searches on the hour before; AutoSched, on an hour that it generates; Optimal, on the hour that comes. All adapting
-    ones begin with Fixed, and Fixed is searched in as many evaluations as they have.
+    ones begin with Fixed, and Fixed is searched in up to as many evaluations as they have.
     """
     format = with_columns(format, columns)  # noqa: A001
     if cluster is None:

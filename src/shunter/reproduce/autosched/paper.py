@@ -69,9 +69,9 @@ SIMILARITY = {  # Table 5, mean JCT, without a unit
 DIFFERENCES = {"raw": (0.6, 2.3), "fft": (0.3, 1.0)}  # Fig. 8: jobs per hour, by day, least and most
 TRACES = ("philly", "venus", "pai")  # the columns of these tables; Helios is all of its clusters
 WHY = (
-    "Fixed is searched here in as many evaluations as an adapting run has, and all adapting runs begin with it and try"
-    " it in every search. The paper does not say how its Fixed was searched.",
-    "Optimal knows the next hour. Where it is hardly better than Fixed, a better forecast of that hour does not help.",
+    "Fixed is searched here in up to as many evaluations as an adapting run has, and all adapting runs begin with it"
+    " and try it in every search. The paper does not say how its Fixed was searched.",
+    "Optimal knows the next hour. Where it is hardly better than Fixed, a better forecast of that hour hardly helps.",
     "The files have one of Helios' four clusters, a sample of PAI, and no users; Philly begins too late for the paper's"
     " weeks to have a past, so its window is later. The paper's clusters have 560 to 800 GPUs, ours are as large as"
     " these parts of the traces need to queue.",
