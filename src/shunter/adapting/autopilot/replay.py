@@ -214,7 +214,9 @@ class PilotReplay:
         """What the site knows now."""
         known = self.knowledge.at(simulator, now)
         durations = DurationPredictor(seed=self.options.seed).of_all(known, now)
-        jobs = dataclasses.replace(self._all.select(np.arange(len(known))), duration=durations)
+        ended = known.finished  # how often a job will still fail is not known either
+        jobs = self._all.select(np.arange(len(known)))
+        jobs = dataclasses.replace(jobs, duration=durations, failures=np.where(ended, jobs.failures, 0))
         return past_days(jobs, self.setup.cluster, now, self.options.candidates.first)
 
     # -- the autopilot
