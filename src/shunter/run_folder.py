@@ -120,6 +120,18 @@ def load(folder: str | Path) -> Run:
     return Run(record, summary, machines, jobs, series, log, *kept)
 
 
+@contextmanager
+def fitting(name: str | Path) -> Iterator[None]:
+    """Around what is made of a run that was loaded: others may have written fields that are none of a run."""
+    import polars as pl
+
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pl.exceptions.PolarsError) as error:
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        raise RunError(f"{name}: its files are not those of a run ({reason}); make it again") from error
+
+
 @cache
 def _libraries() -> dict[str, str]:
     found = {}

@@ -14,6 +14,7 @@ import time
 import zipfile
 from concurrent.futures import Future
 
+import polars as pl
 import pytest
 from served import TOKEN
 
@@ -99,6 +100,34 @@ def test_a_summary_that_is_none_is_a_message(served):
         assert served.get("/api/summary", run="none").status == 422
     finally:
         shutil.rmtree(bad)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("deadlines", {"by_user": 5}), ("fairness", {}), ("makespan_s", None), ("digest", 5), ("by_size", {})],
+)
+def test_a_run_with_fields_that_are_none_is_a_message(served, field, value):
+    odd = served.folder / "odd"
+    shutil.copytree(served.folder / "sjf", odd)
+    try:
+        summary = json.loads((odd / "summary.json").read_text())
+        (odd / "summary.json").write_text(json.dumps({**summary, field: value}))
+        found = served.get("/runs/report", run="odd")
+        assert (found.status, "odd: its files are not those of a run" in found.text) == (422, True)
+    finally:
+        shutil.rmtree(odd)
+
+
+@pytest.mark.parametrize("table", ["jobs", "events", "decisions"])
+def test_a_run_with_tables_that_are_none_is_a_message(served, table):
+    odd = served.folder / "odd"
+    shutil.copytree(served.folder / "sjf", odd)
+    try:
+        pl.DataFrame({"job_id": ["1"], "time": [2**62], "job": [-7]}).write_parquet(odd / f"{table}.parquet")
+        asked = [("/runs/report", {}), ("/runs/steps", {"at": "0"}), ("/api/explain", {"job": "1"})]
+        assert all(served.get(path, run="odd", **more).status in (200, 422) for path, more in asked)
+    finally:
+        shutil.rmtree(odd)
 
 
 @pytest.mark.parametrize("name", ["a" * 5000, "a/" * 3000, "\ud800"])

@@ -37,8 +37,9 @@ def explain(
     from shunter.report.terminal import waiting
 
     kept = run_folder.load(run)
-    if job is not None:
-        row = why.find(kept, job)
-        answer(why.as_dicts(kept, row), lambda _: waiting.job_view(kept, row), json)
-    else:
-        answer(waiting.longest(kept, top or 20), waiting.longest_view, json)
+    with run_folder.fitting(run):
+        if job is not None:
+            row = why.find(kept, job)
+            answer(why.as_dicts(kept, row), lambda _: waiting.job_view(kept, row), json)
+        else:
+            answer(waiting.longest(kept, top or 20), waiting.longest_view, json)

@@ -27,6 +27,7 @@ ONLY_LISTED = (
     "Not every policy has all repeats: the section All repeats lists them, and the rest of the report compares"
 )
 SYNTHETIC = "synthetic"
+LONGEST_NAMES = 200  # characters of the names in a message
 T = TypeVar("T")
 
 
@@ -93,6 +94,11 @@ def _of_folders(folder: RunsFolder, paths: Sequence[Path]) -> Contents:
     if len(paths) > MOST_REPEATS:
         raise RunError(f"a report shows up to {MOST_REPEATS} runs and repeats, got {len(paths)}; tick fewer")
     ticked = [TickedRun(folder.name(path), run_folder.load(path)) for path in dict.fromkeys(paths)]
+    with run_folder.fitting(", ".join(one.name for one in ticked)[:LONGEST_NAMES]):
+        return _of_ticked(ticked)
+
+
+def _of_ticked(ticked: Sequence[TickedRun]) -> Contents:
     groups = _named_apart(_few(_grouped(ticked)))
     if len(ticked) == 1:
         return contents([ticked[0].run])

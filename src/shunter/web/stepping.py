@@ -80,7 +80,9 @@ class _Playback:
 
 def of_run(folder: Path, first: int = 0) -> Stretch:
     """The stretch of a kept run that begins with this instant."""
-    return stretch(run_folder.load(folder), first)
+    kept = run_folder.load(folder)
+    with run_folder.fitting(folder.name):
+        return stretch(kept, first)
 
 
 def stretch(run: Run, first: int = 0) -> Stretch:

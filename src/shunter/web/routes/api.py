@@ -93,7 +93,8 @@ def explained(state: WithState, run: str, job: str) -> dict[str, Any]:
     if state.folder.kind(path) != "run":
         raise RunError(f"{run}: is no run")
     kept = run_folder.load(path)
-    return explain.as_dicts(kept, explain.find(kept, job))
+    with run_folder.fitting(run):
+        return explain.as_dicts(kept, explain.find(kept, job))
 
 
 @router.post("/simulate", summary="Run policies on a trace and a cluster")
