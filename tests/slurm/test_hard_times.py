@@ -448,9 +448,9 @@ def test_a_full_disk_does_not_lock_the_journal_for_good(tmp_path) -> None:
 
 def test_the_journal_forgets_what_is_over_and_nothing_that_is_needed(tmp_path) -> None:
     book = Journal(tmp_path / "j.db")
-    for handle, values in (("1", "ab"), ("2", "c"), ("3", "d")):
+    for handle, values in (("1", "12"), ("2", "3"), ("3", "4")):
         for value in values:
-            (act,) = book.intend(1, [Order(handle, "nice", value, "before")])
+            (act,) = book.intend(1, [Order(handle, "nice", value, "0")])
             book.settle(act, DONE)
     book.settle(book.in_force()["2", "nice"], "undone")
     book.settle(book.in_force()["3", "nice"], "undone")
