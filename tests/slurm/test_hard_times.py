@@ -459,10 +459,10 @@ def test_the_journal_forgets_what_is_over_and_nothing_that_is_needed(tmp_path) -
     for kind in ("begin", "guard", "end"):
         book.note(kind, "")
     assert book.forget(days=1) == 0
-    assert book.forget(days=-1, present={"3"}) == 4  # of job 2 its act, of job 4 that it is left alone, and two events
+    assert book.forget(days=-1, present={"3"}) == 3  # of job 2 its act, of job 4 that it is left alone, and an event
     assert {act.order.handle for act in book.acts()} == {"1", "3"}
     assert book.left_alone().keys() == {"3"}
-    assert [kind for _, kind, _ in book.events()] == ["guard"]
+    assert [kind for _, kind, _ in book.events()] == ["guard", "end"]  # what the guard said, and the last one
 
 
 def test_a_round_that_fails_at_first_is_an_error_and_later_is_not(tmp_path) -> None:
