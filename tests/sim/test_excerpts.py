@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,15 @@ def test_jobs_may_take_other_times_there() -> None:
     part.run(fifo, memory=fifo.start(part.cluster, memory))
     assert ends(part) == {"a": 10_000, "b": 17_000, "c": 19_000}
     assert simulator.trace.duration.tolist() == [10_000, 20_000, 30_000]
+
+
+def test_where_jobs_take_other_times_nothing_is_known_of_what_will_fail() -> None:
+    fails = dataclasses.replace(three_jobs(), failures=np.array([0, 1, 1]), fail_after=np.array([0, 8_000, 1_000]))
+    simulator, fifo = Simulator(fails, ONE_GPU), policy("fifo")
+    memory = simulator.run(fifo, until=15_000)
+    part = simulator.excerpt(durations=np.array([1, 7_000, 2_000]))
+    part.run(fifo, memory=fifo.start(part.cluster, memory))
+    assert ends(part) == {"a": 10_000, "b": 17_000, "c": 19_000}
 
 
 @pytest.mark.parametrize("submit", [[14_000, 30_000], [30_000, 20_000], [30_000]])

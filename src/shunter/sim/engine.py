@@ -461,7 +461,7 @@ class Simulator:
             arrivals: Jobs of the trace that are still to come, by row. One that is there or has ended comes again, as
                 another job that asks for the same.
             submit: When they arrive (ms), in this order and not before now; None: as in the trace.
-            durations: True run times (ms) in place of the trace's, for every job of the trace.
+            durations: True run times (ms) in place of the trace's, for every job of the trace; then no job fails.
             arriving: Those of the arrivals, where they are not the same.
         """
         times = self.trace.submit[arrivals] if submit is None else submit
@@ -476,6 +476,8 @@ class Simulator:
         twin._chunks, twin._reasons_given = (), ()  # noqa: SLF001
         twin._watch, twin._unwatched, twin._truth = ProgressMark(), 0, None  # noqa: SLF001
         twin.rows, twin._generation = rows, next(GENERATIONS)  # noqa: SLF001
+        if durations is not None:  # what is to fail belongs to the truth that these replace
+            twin._state.truth[state.FAILURES] = 0  # noqa: SLF001
         if durations is not None or arriving is not None:
             taken = (self._state.truth[state.DURATION] if durations is None else durations)[rows.taken]
             if arriving is not None:
