@@ -6,7 +6,7 @@ import pytest
 from worlds import cluster, column, ends, jobs, play, story
 
 from shunter import world as w
-from shunter.errors import InvariantError
+from shunter.errors import PolicyError
 from shunter.model import Preempt, Start
 from shunter.sim import Fault, Scenario
 
@@ -55,7 +55,7 @@ def test_a_parent_that_is_only_tried_again_has_not():
 
 
 def test_jobs_that_wait_for_each_other_are_named():
-    with pytest.raises(InvariantError, match=r"left 2 jobs waiting.*\n.*'j0'.*held"):
+    with pytest.raises(PolicyError, match=r"left 2 jobs waiting.*\n.*'j0'.*held"):
         play(jobs((0, 1, 1, {"after": 1}), (0, 1, 1, {"after": 0})), cluster(1), greedy=True)
 
 

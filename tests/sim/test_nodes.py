@@ -8,7 +8,7 @@ from worlds import cluster, column, ends, jobs, play, story
 
 from shunter import world as w
 from shunter.cluster import NodeGroup
-from shunter.errors import ClusterError, InvariantError
+from shunter.errors import ClusterError, PolicyError
 from shunter.model import Assign, Power, Preempt, Start
 from shunter.sim import Fault, Scenario, Simulator, random_faults
 from shunter.testing.invariants import check
@@ -184,7 +184,7 @@ def test_a_node_that_fails_asleep_or_waking_is_not_back_before_both_are_over(fau
 
 
 def test_a_policy_that_leaves_every_node_asleep_is_reported():
-    with pytest.raises(InvariantError, match="left 1 jobs waiting"):
+    with pytest.raises(PolicyError, match="left 1 jobs waiting"):
         play(jobs((0, 1000)), cluster(1), {0: [[Power(0, False)]]}, greedy=True)
 
 

@@ -6,7 +6,7 @@ import pytest
 from worlds import cluster, column, ends, jobs, play, story
 
 from shunter import world as w
-from shunter.errors import InvariantError
+from shunter.errors import PolicyError
 from shunter.model import Migrate, Preempt, Start
 from shunter.sim import Scenario
 
@@ -102,7 +102,7 @@ def test_a_neighbour_preempted_or_migrated_away_gives_the_speed_back():
 
 
 def test_a_job_can_not_share_with_itself():
-    with pytest.raises(InvariantError, match="left 1 jobs waiting"):
+    with pytest.raises(PolicyError, match="left 1 jobs waiting"):
         play(jobs((0, 100, 2)), cluster(1), {0: [[Start(0, [0, 0], shared=True)]]})
 
 

@@ -28,11 +28,13 @@ OPTIONS = {
     "simulate": "--policy las --overhead 30,60",
 }
 COMMON = """--cluster machines.toml --columns submit=came,duration=ran --on-bad-row skip --since +1 --until +3 --seed 7
-    --load 0.8 --checkpointable 50% --drop-unfit --network profiled --contention --sharing time-slice"""
+    --load 0.8 --checkpointable 50% --drop-unfit --network profiled --contention --sharing time-slice
+    --scaling speeds.toml"""
 ELSEWHERE = {  # what changes no number, or is written in another way
     *("--out", "--report", "--figures", "--force", "--decisions", "--json", "--workers", "--swf", "--batsim-csv"),
     *("--format", "--models", "--set", "--grid"),
 }
+SPEEDS = '[[curve]]\nmodel = "resnet50"\ntogether = { 2 = 0.9 }\n'
 MACHINES = 'name = "small"\n[[nodes]]\ncount = 2\ngpus = 4\ntype = "v100"\n'
 
 
@@ -48,6 +50,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines[60] = "wide,144000,60,64"
     (tmp_path / "jobs.csv").write_text("\n".join(["id,came,ran,gpus", *lines]) + "\n")
     (tmp_path / "machines.toml").write_text(MACHINES)
+    (tmp_path / "speeds.toml").write_text(SPEEDS)
     (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

@@ -120,7 +120,7 @@ def test_both_sections_are_drawn(visit, both, scheme):
         "[...document.querySelectorAll('svg.plane .cells')].map((path) => getComputedStyle(path).fill)"
     )
     assert len(shades) >= 3
-    assert set(shades) == {{"light": "rgb(11, 79, 138)", "dark": "rgb(88, 180, 255)"}[scheme]}
+    assert set(shades) == {{"light": "rgb(11, 79, 138)", "dark": "rgb(58, 143, 216)"}[scheme]}
     assert opened.locator(".tree svg rect").count() >= 4
     bars = "[data-title='Slowdown of jobs that shared GPUs'] .plot svg path"
     assert opened.locator(bars).count() > 5
