@@ -1,4 +1,4 @@
-"""A stretch of a run, instant by instant: what happened, who runs where, who waits and why."""
+"""A stretch of a run, instant by instant: what happened, which jobs run where, which wait and why."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Elastic(Resizing):
 
     @property
     def kernel(self) -> Any:
-        """Needs first, then who runs, who waits, and who gains."""
+        """Needs first, then jobs that run, that wait, and that gain."""
         return decide
 
     def own(self, view: View, before: Arrays | None) -> Arrays:

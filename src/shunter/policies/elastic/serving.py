@@ -1,4 +1,4 @@
-"""Who gets what now: needs first, then who runs, who waits, and who gains."""
+"""Which job gets what now: needs first, then jobs that run, that wait, and that gain."""
 
 from __future__ import annotations
 

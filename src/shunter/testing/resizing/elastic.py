@@ -63,7 +63,7 @@ class PlainElastic(PlainResizing):
         return True
 
     def widths(self, view: View, active: ActiveJobs, memory: PlainResizingMemory) -> Widths:
-        """Needs first, then who runs, who waits, and who gains."""
+        """Needs first, then jobs that run, that wait, and that gain."""
         wanted, order = np.zeros(len(active), np.int64), []
         for pool in self._pools(view, active, wanted):
             share = self._shares(view, active, pool)
