@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from shunter.compiled import cache_folder
 
+PATIENCE_MS = 180_000  # milliseconds; a busy machine takes its time
 LABS = {"lab", "lab_with_database", "lab_folder"}  # fixtures that are Slurm clusters
 
 BY_NAME = [
@@ -94,9 +95,18 @@ def browser():
     if program is None:
         pytest.skip("no Chromium; install it (apt-get install chromium), or name one with SHUNTER_CHROMIUM")
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=180_000)
+        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=PATIENCE_MS)
         yield started
         started.close()
+
+
+@pytest.fixture(scope="session")
+def expect(browser):
+    """Waits until an element is as it should be: what follows a click or a key may come later than the next line."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE_MS)
+    return expect
 
 
 @pytest.fixture
@@ -107,7 +117,7 @@ def visit(browser, tmp_path):
     def open_page(text, **settings):
         (tmp_path / "page.html").write_text(text, encoding="utf-8")
         context = browser.new_context(offline=True, **settings)
-        context.set_default_timeout(180_000)  # milliseconds; a busy machine takes its time
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         opened = context.new_page()
         opened.on("console", lambda message: said.append(message.text))

@@ -101,12 +101,12 @@ def test_lines_over_load_are_means_over_seeds_with_intervals(swept):
     assert all(low < value < high for low, value, high in zip(fifo["low"], fifo["values"], fifo["high"], strict=True))
 
 
-def test_tips_data_and_files_of_the_new_charts(visit, swept):
+def test_tips_data_and_files_of_the_new_charts(visit, expect, swept):
     opened = visit(page.report(swept.runs))
     front = opened.locator("figure[data-title='Mean wait against p99 of wait']")
     front.locator("summary").click()
     rows = front.locator("details tbody tr")
-    assert rows.count() == swept.runs["policy"].n_unique()
+    expect(rows).to_have_count(swept.runs["policy"].n_unique())
     best = views.front(swept.runs, ("wait_s.mean", "wait_s.p99")).filter(pl.col("front"))["policy"].to_list()
     yes = [one.locator("th").text_content() for one in rows.all() if one.locator("td").last.text_content() == "yes"]
     assert sorted(yes) == sorted(best)

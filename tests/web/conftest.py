@@ -20,6 +20,8 @@ from shunter.registry import policy
 
 HOUR, NOW = 3_600_000, 1_800_000_000_000
 REFUSED = "status of 422"  # a browser notes that bad input was refused
+# htmx notes that a page was left while a request was under way. Where a server does not answer, it notes a third thing.
+LEFT = ("htmx:afterRequest", "htmx:sendAbort")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +108,7 @@ def opened(browser):
 
     def open_page(served: Served, path: str = "/runs", **settings):
         context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}} | settings)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(180_000)  # milliseconds; a busy machine takes its time
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text))
@@ -121,5 +123,5 @@ def opened(browser):
     yield open_page
     for context in contexts:
         context.close()
-    assert [text for text in said if REFUSED not in text] == []
+    assert [text for text in said if REFUSED not in text and not text.startswith(LEFT)] == []
     assert [url for url in asked if not url.startswith(("http://127.0.0.1:", "blob:", "data:"))] == []

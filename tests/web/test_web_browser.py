@@ -9,7 +9,6 @@ import shutil
 import pytest
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
-sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright; ./scripts/install all,dev has it")
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +19,13 @@ def served(serve, filled, live, tmp_path_factory):
     return serve(folder, live=live)
 
 
-def test_runs_are_filtered_and_those_that_are_ticked_are_compared(served, opened):
+def test_runs_are_filtered_and_those_that_are_ticked_are_compared(served, opened, expect):
     page = opened(served)
     assert page.locator("tbody tr").count() == 4
     page.get_by_label("Policy").fill("sjf")
-    sync_api.expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_label("Policy").fill("")
-    sync_api.expect(page.locator("tbody tr")).to_have_count(4)
+    expect(page.locator("tbody tr")).to_have_count(4)
     page.get_by_label("Tick both", exact=True).check()
     page.get_by_label("Tick sjf").check()
     page.get_by_role("button", name="Compare ticked").click()
@@ -83,17 +82,17 @@ def test_a_what_if_is_run_copied_changed_and_kept(served, opened):
     assert json.loads((served.folder / "easy" / "summary.json").read_text())["policy"] == "fifo:backfill=easy"
 
 
-def test_the_picture_of_the_racks_follows_the_sliders(served, opened):
+def test_the_picture_of_the_racks_follows_the_sliders(served, opened, expect):
     page = opened(served, "/what-if")
     racks = page.locator("#picture svg.racks")
-    sync_api.expect(racks).to_have_accessible_name("16x8  128 GPUs, 16 nodes")
+    expect(racks).to_have_accessible_name("16x8  128 GPUs, 16 nodes")
     page.get_by_role("slider", name="Nodes").press("ArrowRight")
-    sync_api.expect(racks).to_have_accessible_name("17x8  136 GPUs, 17 nodes")
+    expect(racks).to_have_accessible_name("17x8  136 GPUs, 17 nodes")
     assert racks.locator("path.node").get_attribute("d").count("M") == 17
     page.locator("#cluster").select_option("dally-2rack")
-    sync_api.expect(racks.locator("rect")).to_have_count(2)
+    expect(racks.locator("rect")).to_have_count(2)
     page.locator("#cluster").select_option("auto")
-    sync_api.expect(page.locator("#picture")).to_have_text("The size follows from the trace: a load of 0.9.")
+    expect(page.locator("#picture")).to_have_text("The size follows from the trace: a load of 0.9.")
 
 
 def test_a_dropped_trace_is_described_and_checked_and_a_bad_one_is_named(served, opened, tmp_path):
@@ -163,14 +162,14 @@ def test_a_stretch_of_a_run_is_stepped_through(served, opened):
     assert page.locator(".stepper output").inner_text() == "60 of 60"
 
 
-def test_a_user_sees_the_cluster_and_asks_why_and_when(served, opened):
+def test_a_user_sees_the_cluster_and_asks_why_and_when(served, opened, expect):
     page = opened(served, "/cluster")
     assert "3 jobs" in page.locator(".tiles").first.inner_text()
     page.locator(".map canvas").focus()
     page.keyboard.press("ArrowRight")
     assert "n1: 8 of 8 a100 GPUs in use" in page.locator(".map .about").inner_text()
     page.get_by_label("User").fill("ann")
-    sync_api.expect(page.locator("#queue tbody tr")).to_have_count(2)
+    expect(page.locator("#queue tbody tr")).to_have_count(2)
     page.get_by_role("button", name="Forecast when they start").click()
     page.wait_for_selector("#queue >> text=P90")
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", page.locator("#queue tbody tr").first.inner_text())

@@ -16,7 +16,6 @@ from shunter.registry import policy
 from shunter.web.settings import LiveSources
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
-sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright; ./scripts/install all,dev has it")
 
 JOBS, NODES = 10_000, 1_000
 MOST_ELEMENTS = 1500  # of a document, whatever the cluster's size
@@ -49,7 +48,7 @@ def elements(page) -> int:
     return page.evaluate("document.querySelectorAll('*').length")
 
 
-def test_ten_thousand_jobs_and_a_thousand_nodes_are_few_elements(large, opened):
+def test_ten_thousand_jobs_and_a_thousand_nodes_are_few_elements(large, opened, expect):
     page = opened(large, "/cluster")
     page.wait_for_selector(".virtual[data-drawn]")
     assert elements(page) < MOST_ELEMENTS
@@ -59,23 +58,23 @@ def test_ten_thousand_jobs_and_a_thousand_nodes_are_few_elements(large, opened):
     assert first == "2"
     for share, begin in ((0.5, r"[45]\d{3}"), (1.0, r"99\d\d")):
         frame.evaluate("(frame, share) => frame.scrollTo(0, frame.scrollHeight * share)", share)
-        sync_api.expect(page.locator("tbody.rows tr").first).to_have_attribute("aria-rowindex", re.compile(begin))
+        expect(page.locator("tbody.rows tr").first).to_have_attribute("aria-rowindex", re.compile(begin))
         assert page.locator("tbody.rows tr").count() <= 60
         assert elements(page) < MOST_ELEMENTS
-    sync_api.expect(page.locator("tbody.rows tr").last).to_have_attribute("aria-rowindex", str(JOBS + 1))
+    expect(page.locator("tbody.rows tr").last).to_have_attribute("aria-rowindex", str(JOBS + 1))
     assert page.locator("tbody.rows tr").last.is_visible()
     frame.evaluate("frame => frame.scrollTo(0, 0)")
-    sync_api.expect(page.locator("tbody.rows tr").first).to_have_attribute("aria-rowindex", "2")
+    expect(page.locator("tbody.rows tr").first).to_have_attribute("aria-rowindex", "2")
     assert page.locator("figure.map *").count() < 20
     page.locator(".map canvas").focus()
     page.keyboard.press("ArrowDown")
     assert "8 of 8 a100 GPUs in use" in page.locator(".map .about").inner_text()
 
 
-def test_a_filter_shortens_the_list(large, opened):
+def test_a_filter_shortens_the_list(large, opened, expect):
     page = opened(large, "/cluster")
     page.get_by_label("User").fill("u7")
-    sync_api.expect(page.locator("table[aria-rowcount]")).to_have_attribute("aria-rowcount", str(JOBS // 500 + 1))
+    expect(page.locator("table[aria-rowcount]")).to_have_attribute("aria-rowcount", str(JOBS // 500 + 1))
     assert page.locator("tbody.rows tr").count() == JOBS // 500
 
 

@@ -23,7 +23,6 @@ from shunter.under_way import RunPoint, UnderWay, shown
 from shunter.web.settings import LiveSources
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
-sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright; ./scripts/install all,dev has it")
 
 LONG = "synthetic:jobs=2000,gpus=16,seed=1"
 OPERATOR_TOKEN = "operat0r-" * 5
@@ -175,7 +174,7 @@ def test_a_what_if_is_stopped(served, opened, monkeypatch):
     page.wait_for_selector("#answer >> text=stopped; change something and run it again")
 
 
-def test_the_cluster_that_suits_a_trace_is_set_and_the_answer_comes_into_view(served, opened):
+def test_the_cluster_that_suits_a_trace_is_set_and_the_answer_comes_into_view(served, opened, expect):
     page = opened(served, "/what-if", viewport={"width": 400, "height": 700})
     page.locator("#trace").select_option("jobs.csv")
     page.get_by_role("button", name="Use it").click()
@@ -189,11 +188,11 @@ def test_the_cluster_that_suits_a_trace_is_set_and_the_answer_comes_into_view(se
     command = page.locator(".copy code").first.inner_text()
     assert f"--cluster {size} " in command
     assert command.endswith("--overhead 30,60 --checkpointable none")
-    sync_api.expect(page.locator("#answer")).to_be_focused()
-    sync_api.expect(page.locator(".answer .verdict").first).to_be_in_viewport()
+    expect(page.locator("#answer")).to_be_focused()
+    expect(page.locator(".answer .verdict").first).to_be_in_viewport()
 
 
-def test_an_operator_tries_and_pauses_a_controller(serve, opened, tmp_path):
+def test_an_operator_tries_and_pauses_a_controller(serve, opened, expect, tmp_path):
     manager = MemoryManager()
     for minutes in (600, 600, 300, 100):
         manager.submit(4, minutes)
@@ -208,7 +207,7 @@ def test_an_operator_tries_and_pauses_a_controller(serve, opened, tmp_path):
     page.get_by_role("button", name="Enter").click()
     page.get_by_label("Policy", exact=True).fill("sjf:estimate=limit")
     page.get_by_role("button", name="Dry-run", exact=True).click()
-    sync_api.expect(page.get_by_role("button", name="Confirm dry-run")).to_be_focused()
+    expect(page.get_by_role("button", name="Confirm dry-run")).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_selector("#operation >> text=set 4 nice=")
     assert manager.calls["change"] == 0
