@@ -403,7 +403,7 @@ def test_an_unknown_size_is_an_error_of_the_run():
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_in_a_browser(visit, reproduced, scheme):
+def test_the_page_in_a_browser(visit, expect, reproduced, scheme):
     opened = visit(dally_page(reproduced, "shunter reproduce dally"), color_scheme=scheme)
     titles = opened.locator("h2").all_inner_texts()
     assert titles == [
@@ -418,4 +418,4 @@ def test_the_page_in_a_browser(visit, reproduced, scheme):
     assert min(drawn) > 3
     opened.locator(".choice select").first.select_option("Poisson arrivals")
     opened.locator("button[data-series='Dally']:visible").first.click()
-    assert opened.locator("#announce").text_content() == "Dally is hidden"
+    expect(opened.locator("#announce")).to_have_text("Dally is hidden")

@@ -200,7 +200,7 @@ def test_bad_options_are_refused(arguments, says, tmp_path):
 
 
 @pytest.mark.usefixtures("_few_jobs")
-def test_the_page_in_a_browser(visit):
+def test_the_page_in_a_browser(visit, expect):
     part = Part(("philly", "venus"), repeats=1)
     found = study.run(EXPERIMENT, part, study.prepared(EXPERIMENT, part), workers=1)
     opened = visit(page(found, "shunter reproduce qssf"))
@@ -214,4 +214,4 @@ def test_the_page_in_a_browser(visit):
     assert len(drawn) == 4
     assert min(drawn) > 3
     opened.locator(".choice select").first.select_option("queueing delay mean")
-    assert opened.get_by_text("Philly: queueing delay mean by virtual cluster").is_visible()
+    expect(opened.get_by_text("Philly: queueing delay mean by virtual cluster")).to_be_visible()

@@ -118,9 +118,8 @@ def test_tips_data_and_files_of_the_new_charts(visit, expect, swept):
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    tip = plot.locator(".tip").text_content()
-    assert "fifo" in tip
-    assert " to " in tip  # the interval
+    expect(plot.locator(".tip")).to_contain_text("fifo")
+    expect(plot.locator(".tip")).to_contain_text(" to ")  # the interval
 
 
 def test_hostile_texts_are_texts(visit):

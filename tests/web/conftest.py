@@ -7,18 +7,17 @@ import time
 from pathlib import Path
 
 import pytest
-from served import TOKEN, TRACE, Served
+from served import HOUR, NOW, TOKEN, TRACE, Served, waiting
 
 import shunter
 from shunter.live import warming
 from shunter.live.journal import DONE, Journal
 from shunter.live.levers import Order
 from shunter.live.nodes import Node
-from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.snapshot import Snapshot
 from shunter.live.surroundings import Defaults
 from shunter.registry import policy
 
-HOUR, NOW = 3_600_000, 1_800_000_000_000
 REFUSED = "status of 422"  # a browser notes that bad input was refused
 # htmx notes that a page was left while a request was under way. Where a server does not answer, it notes a third thing.
 LEFT = ("htmx:afterRequest", "htmx:sendAbort")
@@ -63,13 +62,6 @@ def filled(tmp_path_factory) -> Path:
     rows = ["job_id,submit,duration,gpus", *(f"j{n},{60 * n},{300 + 10 * n},{1 + n % 4}" for n in range(40))]
     (folder / "jobs.csv").write_text("\n".join(rows) + "\n")
     return folder
-
-
-def waiting(number: int, **about) -> LiveJob:
-    given = {"user": "ann", "partition": "main", "limit": HOUR, "gpus": 4, "submit": NOW - HOUR, "eligible": NOW - HOUR}
-    return LiveJob(
-        str(number), str(number), **({"state": "PENDING", "reason": "Priority", "priority": 100} | given | about)
-    )
 
 
 @pytest.fixture(scope="module")

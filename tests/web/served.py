@@ -9,8 +9,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from shunter.live.snapshot import LiveJob
+
 TOKEN = "t0ken-" * 8
 TRACE = "synthetic:jobs=120,seed=1,gpus=16,load=1.3"
+HOUR, NOW = 3_600_000, 1_800_000_000_000
+
+
+def waiting(number: int, **about) -> LiveJob:
+    given = {"user": "ann", "partition": "main", "limit": HOUR, "gpus": 4, "submit": NOW - HOUR, "eligible": NOW - HOUR}
+    return LiveJob(
+        str(number), str(number), **({"state": "PENDING", "reason": "Priority", "priority": 100} | given | about)
+    )
 
 
 @dataclass

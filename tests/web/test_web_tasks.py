@@ -47,7 +47,7 @@ def served(serve, filled, live):
     return serve(filled, live=live)
 
 
-def test_a_run_that_is_under_way_grows_and_then_is_in_the_list(serve, opened, tmp_path, monkeypatch):
+def test_a_run_that_is_under_way_grows_and_then_is_in_the_list(serve, opened, expect, tmp_path, monkeypatch):
     monkeypatch.setattr(under_way, "EVERY_S", 0.0)
     page = opened(serve(tmp_path))
     with shown(tmp_path / "long", UnderWay("run", "philly", "36x8", ["las"])) as note:
@@ -60,7 +60,7 @@ def test_a_run_that_is_under_way_grows_and_then_is_in_the_list(serve, opened, tm
         assert len(page.locator(".course polyline").get_attribute("points")) > len(points)
         shunter.simulate(TRACE, "4x4", "las").save(tmp_path / "long")
     page.wait_for_selector("#list >> text=las")
-    assert page.locator(".under-way li").count() == 0
+    expect(page.locator(".under-way li")).to_have_count(0)
 
 
 def test_runs_of_a_comparison_under_way_are_reported_as_they_end(serve, opened, tmp_path, monkeypatch):
@@ -98,16 +98,17 @@ class Held:
 ALL = 10**6  # steps
 
 
-def _ended(page, box, more_than=-1):
-    """How many jobs have ended by the table of a chart that grows, once it has more; and what its caption says."""
-    rows = page.locator(f"{box} figure").first.locator("tbody tr")
-    page.wait_for_selector(f"{box} tbody tr")
-    while (last := int(rows.last.inner_text().split()[-1].replace(",", ""))) <= more_than:
-        page.wait_for_timeout(50)
-    return last, page.locator(f"{box} figure figcaption p").first.inner_text()
+def _caption(page, box):
+    return page.locator(f"{box} figure figcaption p").first
 
 
-def test_charts_of_a_run_that_was_started_elsewhere_grow(serve, opened, tmp_path, monkeypatch):
+def _ended(page, box):
+    """How many jobs have ended by the table of a chart that grows; and what its caption says, read after it."""
+    last = page.locator(f"{box} figure").first.locator("tbody tr").last.inner_text()
+    return int(last.split()[-1].replace(",", "")), _caption(page, box).inner_text()
+
+
+def test_charts_of_a_run_that_was_started_elsewhere_grow(serve, opened, expect, tmp_path, monkeypatch):
     monkeypatch.setattr(under_way, "EVERY_S", 0.0)
     monkeypatch.setattr(engine, "STEP", 200)
     page, held, reach = opened(serve(tmp_path)), Held(), under_way.Progressing.reach
@@ -121,8 +122,8 @@ def test_charts_of_a_run_that_was_started_elsewhere_grow(serve, opened, tmp_path
     page.locator("#growing summary").first.click()
     before = _ended(page, "#growing")
     held.release(3)
-    after = _ended(page, "#growing", before[0])  # the table that was opened stays open
-    assert after[1] != before[1]
+    expect(_caption(page, "#growing")).not_to_have_text(before[1])
+    assert _ended(page, "#growing")[0] > before[0]  # the table that was opened stays open
     held.release(ALL)
     page.get_by_role("link", name="Report").click()
     page.wait_for_selector("#content >> text=fifo")
@@ -130,7 +131,7 @@ def test_charts_of_a_run_that_was_started_elsewhere_grow(serve, opened, tmp_path
     assert held.waits > 5
 
 
-def test_charts_of_a_what_if_grow_while_it_runs(served, opened, monkeypatch):
+def test_charts_of_a_what_if_grow_while_it_runs(served, opened, expect, monkeypatch):
     from shunter.web.routes import trying
     from shunter.web.tasks import BackgroundTask
 
@@ -147,10 +148,11 @@ def test_charts_of_a_what_if_grow_while_it_runs(served, opened, monkeypatch):
     page.locator(".growing summary").first.click()
     before = _ended(page, ".growing")
     held.release(3)
-    assert _ended(page, ".growing", before[0])[1] != before[1]
+    expect(_caption(page, ".growing")).not_to_have_text(before[1])
+    assert _ended(page, ".growing")[0] > before[0]
     held.release(ALL)
     page.wait_for_selector(".answer")
-    assert page.locator(".growing").count() == 0
+    expect(page.locator(".growing")).to_have_count(0)
 
 
 def test_a_what_if_is_stopped(served, opened, monkeypatch):
@@ -213,7 +215,7 @@ def test_an_operator_tries_and_pauses_a_controller(serve, opened, expect, tmp_pa
     assert manager.calls["change"] == 0
     page.get_by_role("button", name="Pause", exact=True).click()
     page.get_by_role("button", name="Cancel").click()
-    assert page.locator("#operation").inner_text() == ""
+    expect(page.locator("#operation")).to_have_text("")
     page.get_by_role("button", name="Pause", exact=True).click()
     page.get_by_role("button", name="Confirm pause").click()
     page.wait_for_selector("#operation >> text=From now on nothing is changed")

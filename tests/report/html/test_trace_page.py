@@ -29,7 +29,7 @@ def page():
     return trace_page(trace, describe(trace, cluster), validate(trace, cluster))
 
 
-def test_the_load_is_over_dates(visit):
+def test_the_load_is_over_dates(visit, expect):
     made = synthetic(2000, load=0.1)
     trace = dataclasses.replace(made, submit=made.submit + 1_599_436_800_000)
     cluster = clusters.load("16x8")
@@ -40,7 +40,7 @@ def test_the_load_is_over_dates(visit):
     assert figure.locator(".label.x").text_content() == "day of submission"
     assert "2020-09" in figure.locator(".plot svg").text_content()
     figure.locator("summary").click()
-    assert figure.locator("tbody th").first.text_content() == "2020-09-07"
+    expect(figure.locator("tbody th").first).to_have_text("2020-09-07")
 
 
 def test_it_is_small_and_says_what_was_found(page):
@@ -50,11 +50,11 @@ def test_it_is_small_and_says_what_was_found(page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_chart_is_drawn_and_has_its_data_as_a_table(visit, page, scheme):
+def test_every_chart_is_drawn_and_has_its_data_as_a_table(visit, expect, page, scheme):
     opened = visit(page, color_scheme=scheme)
     for summary in opened.query_selector_all("figure.chart details summary"):
         summary.click()
-    opened.locator("figure.chart details").last.locator("table").wait_for()
+    expect(opened.locator("figure.chart details table")).to_have_count(8)
     drawn = opened.evaluate(DRAWN)
     assert [title for title, _, _ in drawn] == [
         "Job sizes", "Run times", "Submissions by hour", "Submissions by weekday", "Busiest users",

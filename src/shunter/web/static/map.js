@@ -12,6 +12,7 @@
       this.canvas = element.querySelector("canvas");
       this.about = element.querySelector(".about");
       this.chosen = -1;
+      this.columns = 1; // until it is drawn
       this.canvas.addEventListener("pointermove", (event) => this.choose(this.under(event)));
       this.canvas.addEventListener("keydown", (event) => {
         const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns }[event.key];
