@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,10 @@ BY_NAME = [
     ("shunter.sweeps.work", "_settings"),
     ("shunter.sweeps.work", "_kernels_of"),
 ]
+
+# A shell starts what it puts into the background with SIGINT ignored, and so would be every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # processes that tests start may have caches of their own, but need not compile again
 os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))

@@ -61,7 +61,7 @@ def served(lab, folder):
             yield json.loads("".join(running.stdout.readline() for _ in range(6)))["url"]
         finally:
             running.send_signal(signal.SIGINT)
-            running.wait(120)
+            running.wait(180)
 
 
 def end(controller: int) -> None:
@@ -69,7 +69,7 @@ def end(controller: int) -> None:
     if controller:
         assert alive(controller)
         os.kill(controller, signal.SIGTERM)
-        assert wait(lambda: not alive(controller), 60)
+        assert wait(lambda: not alive(controller), 180)
 
 
 def test_a_controller_is_started_paused_resumed_and_released_from_the_page(lab, tmp_path):
@@ -84,9 +84,9 @@ def test_a_controller_is_started_paused_resumed_and_released_from_the_page(lab, 
             controller = int(re.search(r"process (\d+)", started)[1])
             assert wait(lambda: nices(lab)[jobs[1]] < 0, 180)
             page.do("pause")
-            assert wait(lambda: set(nices(lab).values()) == {0}, 60)
+            assert wait(lambda: set(nices(lab).values()) == {0}, 180)
             assert "may change jobs again" in page.do("act")
-            assert wait(lambda: nices(lab)[jobs[1]] < 0, 60)
+            assert wait(lambda: nices(lab)[jobs[1]] < 0, 180)
             assert "1 change undone" in page.do("release")
             assert set(nices(lab).values()) == {0}
     finally:
@@ -126,10 +126,10 @@ def test_an_operator_does_everything_by_clicks(lab, tmp_path, browser):
             controller = int(re.search(r"process (\d+)", page.locator(".done-operation").inner_text())[1])
             assert wait(lambda: nices(lab)[jobs[1]] < 0, 180)
             confirm(page, "Pause")
-            assert wait(lambda: set(nices(lab).values()) == {0}, 60)
+            assert wait(lambda: set(nices(lab).values()) == {0}, 180)
             confirm(page, "Act")
             page.wait_for_selector(".done-operation >> text=may change jobs again")
-            assert wait(lambda: nices(lab)[jobs[1]] < 0, 60)
+            assert wait(lambda: nices(lab)[jobs[1]] < 0, 180)
             confirm(page, "Release")
             page.wait_for_selector(".done-operation >> text=1 change undone")
             assert set(nices(lab).values()) == {0}

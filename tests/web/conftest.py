@@ -47,9 +47,10 @@ def serve():
         return Served(folder, port, app.state.shunter)
 
     yield begin
-    for server, thread, listening in servers:
+    for server, _, _ in servers:
         server.should_exit = True
-        thread.join(30)
+    for _, thread, listening in servers:
+        thread.join(120)
         listening.close()
 
 

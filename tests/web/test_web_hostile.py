@@ -366,10 +366,10 @@ def test_a_connection_that_does_not_say_what_it_wants_is_closed(serve, tmp_path,
 
 @pytest.mark.parametrize("rest", [b"GET /runs HT", b""], ids=["a second request", "a body"])
 def test_a_connection_that_says_half_of_something_after_an_answer_is_closed(serve, tmp_path, monkeypatch, rest):
-    monkeypatch.setattr(serving, "REQUEST_S", 0.3)
+    monkeypatch.setattr(serving, "REQUEST_S", 1.0)
     page = serve(tmp_path)
     length = 0 if rest else 100
-    with socket.create_connection(("127.0.0.1", page.port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", page.port), timeout=60) as client:
         client.sendall(f"POST /runs HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
         assert client.recv(2**16).startswith(b"HTTP/1.1 421")
         client.sendall(rest or b"a")

@@ -93,7 +93,7 @@ def acting(desk):
     )
     thread.start()
     try:
-        assert wait(lambda: any(desk.nices()), 120)
+        assert wait(lambda: any(desk.nices()), 180)
         yield
     finally:
         stop.set()
@@ -167,10 +167,10 @@ def test_a_controller_is_paused_goes_on_and_is_released_through_its_journal(desk
     desk.enter()
     with acting(desk):
         assert desk.do("pause").status == 200
-        assert wait(lambda: not any(desk.nices()), 60)  # its next round gives the jobs back
+        assert wait(lambda: not any(desk.nices()), 180)  # its next round gives the jobs back
         assert "handed back by ann on the page" in desk.page.get("/cluster/controller").text
         assert "may change jobs again" in desk.do("act").text
-        assert wait(lambda: any(desk.nices()), 60)
+        assert wait(lambda: any(desk.nices()), 180)
         other = desk.post("/cluster/operator/do", "action=act&policy=fifo&confirmed=act")
         assert other.status == 422
         assert f"a controller with &#39;{SJF}&#39; runs" in other.text
@@ -193,14 +193,14 @@ def test_a_pause_does_not_wait_for_another_action(desk):
 
     def slow():
         asked.set()
-        assert goes_on.wait(60)
+        assert goes_on.wait(180)
         return desk.manager
 
     desk.page.state.operator.manager = slow
     thread = threading.Thread(target=desk.do, args=("dry-run",))
     thread.start()
     try:
-        assert asked.wait(60)
+        assert asked.wait(180)
         assert "another action is under way" in desk.do("watch").text
         assert desk.do("pause").status == 200
     finally:
@@ -315,9 +315,9 @@ def test_programs_watch_pause_and_release_with_the_numbers_of_the_command_line(d
     assert desk.manager.calls["change"] == 0
     with acting(desk):
         assert call(desk, "pause").json["result"] == {"paused": True}
-        assert wait(lambda: not any(desk.nices()), 60)
+        assert wait(lambda: not any(desk.nices()), 180)
         assert call(desk, "act").json["result"] == {"resumed": True}
-        assert wait(lambda: any(desk.nices()), 60)
+        assert wait(lambda: any(desk.nices()), 180)
         assert call(desk, "release").json["result"]["undone"] > 0
         assert not any(desk.nices())
     noted = [text.partition(":")[0] for kind, text in desk.events() if kind == "operator"]
