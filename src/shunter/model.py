@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from shunter import world as w
 from shunter.errors import InvariantError
+from shunter.instances import CPU_POWER, training_by_width
 from shunter.world import F64, I64, World
 
 Strings: TypeAlias = NDArray[np.object_]
@@ -137,6 +138,14 @@ class Trace:
     min_gpus: I64 = column("fewest GPUs that it can run on; 0: as many as gpus", "GPUs", scale=1, high=1e6)
     max_gpus: I64 = column("most GPUs that it can run on; 0: as many as gpus", "GPUs", scale=1, high=1e6)
     loss_curve: I64 = column("the course of its loss, by name, in equal steps of its work (truth)", default=-1)
+    min_cpus: I64 = column("fewest CPU cores that each of its instances can do with", "cores", scale=1000, high=1e6)
+    max_cpus: I64 = column("most CPU cores that each of its instances can use", "cores", scale=1000, high=1e6)
+    min_mem_gib: I64 = column("least memory that each of its instances can do with", "GiB", scale=1024, high=1e6)
+    max_mem_gib: I64 = column("most memory that each of its instances can use", "GiB", scale=1024, high=1e6)
+    servers: I64 = column(
+        "instances that are parameter servers, of its gpus; 0: none, its workers all-reduce", "instances", scale=1,
+        high=1e6,
+    )  # fmt: skip
     users: tuple[str, ...] = ()
     vcs: tuple[str, ...] = ()
     gpu_types: tuple[str, ...] = ()
@@ -227,6 +236,19 @@ class Trace:
         return np.where(self.min_gpus > 0, self.min_gpus, asked), np.where(self.max_gpus > 0, self.max_gpus, asked)
 
     @property
+    def each(self) -> tuple[I64, I64]:
+        """The CPU (milli-cores) and memory (MiB) that each job asks for beside each GPU."""
+        gpus = np.maximum(self.gpus // GPU, 1)
+        return -(-self.cpus // gpus), -(-self.mem_gib // gpus)
+
+    @property
+    def equipped(self) -> NDArray[np.bool_]:
+        """Which jobs say something of their instances: a range of CPU or memory, or parameter servers."""
+        given = (self.min_cpus, self.max_cpus, self.min_mem_gib, self.max_mem_gib, self.servers)
+        found: NDArray[np.bool_] = np.any([column > 0 for column in given], axis=0)
+        return found
+
+    @property
     def declarations(self) -> I64:
         """The declared run times that policies see (ms), 0: none; iterations without a declared time are exact."""
         return np.where(self.declared > 0, self.declared, np.where(self.iterations > 0, self.duration, 0))
@@ -237,6 +259,21 @@ def widths_are_wrong(gpus: I64, least: I64, most: I64) -> NDArray[np.bool_]:
     given, asked = (least > 0) | (most > 0), gpus // GPU
     outside = (np.where(least > 0, least, asked) > asked) | (np.where(most > 0, most, asked) < asked)
     wrong: NDArray[np.bool_] = given & (outside | (gpus < GPU))
+    return wrong
+
+
+def amounts_are_wrong(each: I64, least: I64, most: I64) -> NDArray[np.bool_]:
+    """Which ranges of CPU or memory (0: not given) don't hold what each instance asks for."""
+    given = (least > 0) | (most > 0)
+    outside = (np.where(least > 0, least, each) > each) | (np.where(most > 0, most, each) < each)
+    wrong: NDArray[np.bool_] = given & (outside | (each == 0))
+    return wrong
+
+
+def servers_are_wrong(gpus: I64, least: I64, servers: I64) -> NDArray[np.bool_]:
+    """Which jobs have servers but no worker, as they ask or at their fewest GPUs (0: not given)."""
+    fewest = np.where(least > 0, least, gpus // GPU)
+    wrong: NDArray[np.bool_] = (servers > 0) & ((servers >= gpus // GPU) | (fewest < 2))
     return wrong
 
 
@@ -258,7 +295,9 @@ def renamed(codes: I64, names: Sequence[str]) -> tuple[I64, tuple[str, ...]]:
 class Start:
     """Run a pending job on these GPUs: as many as it asks for, or any number in the range that it gives.
 
-    On a job whose lease has just ended, and on the same GPUs, it renews the lease at no cost.
+    On a job whose lease has just ended, and on the same GPUs, it renews the lease at no cost. Where the job gives a
+    range, its instances, one on each GPU, may have other CPU and memory than it asks for; where it has parameter
+    servers, another number of its instances may serve.
 
     Examples:
         Job 3 gets GPUs 0 and 1 for at most an hour, if it is 12:00 (times are in milliseconds):
@@ -266,13 +305,16 @@ class Start:
         >>> import shunter
         >>> noon = 12 * 3_600_000
         >>> shunter.Start(3, [0, 1], until=noon + 3_600_000)
-        Start(job=3, gpus=[0, 1], until=46800000, shared=False)
+        Start(job=3, gpus=[0, 1], until=46800000, shared=False, cpu=None, mem=None, servers=None)
     """
 
     job: int
     gpus: Sequence[int]
     until: int | None = None  # ms; at most this long (a profiler's slot, a lease); no end if it isn't checkpointable
     shared: bool = False  # the GPUs may already have a tenant
+    cpu: int | None = None  # milli-cores of each instance; None: as it asks for
+    mem: int | None = None  # MiB of each instance; None: as it asks for
+    servers: int | None = None  # instances that are parameter servers; None: as usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,18 +349,22 @@ class Migrate:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give a running job more or fewer GPUs; costs a checkpoint and a restart.
+    """Give a running job more or fewer GPUs, or its instances other CPU and memory; costs a checkpoint and a restart.
 
-    The job's speed by width is in ``View.speeds``. Where a job gives a range, a number outside of it is refused.
+    The job's speed by width is in ``View.speeds``, by CPU in ``View.cpu_speed``. What is outside of the ranges that the
+    job gives is refused.
 
     Examples:
         >>> import shunter
-        >>> shunter.Resize(3, [0, 1, 2, 3])
-        Resize(job=3, gpus=[0, 1, 2, 3])
+        >>> shunter.Resize(3, [0, 1, 2, 3], cpu=6000)
+        Resize(job=3, gpus=[0, 1, 2, 3], cpu=6000, mem=None, servers=None)
     """
 
     job: int
     gpus: Sequence[int]
+    cpu: int | None = None  # milli-cores of each instance; None: as it has
+    mem: int | None = None  # MiB of each instance; None: as it has
+    servers: int | None = None  # instances that are parameter servers; None: as usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,6 +497,13 @@ class JobColumns:
         self.checkpointable = table[w.CHECKPOINTABLE]  # 1: a policy may stop it
         self.stop_cost, self.start_cost = table[w.STOP_COST], table[w.RESTART]  # ms
         self.job_name, self.account = table[w.NAME], table[w.ACCOUNT]
+        own, told = world.instances, bool(world.instances.shape[1])
+        if not told:  # nothing of instances
+            own = np.broadcast_to(np.int64(0), (w.INSTANCE_COLUMNS, table.shape[1]))
+        self.min_cpu, self.max_cpu = own[w.MIN_CPU], own[w.MAX_CPU]  # of each instance; both 0: no range
+        self.min_mem, self.max_mem = own[w.MIN_MEM], own[w.MAX_MEM]
+        self.servers, self.servers_now = own[w.SERVERS], own[w.SERVERS_NOW]
+        self.cpu_now, self.mem_now = (own[w.CPU_NOW], own[w.MEM_NOW]) if told else (self.cpu, self.mem)
 
 
 class NodeColumns:
@@ -485,8 +538,10 @@ class View:
         jobs: Columns of jobs. The request: ``submit``, ``gpus``, ``share`` (thousandths of each GPU), ``cpu`` and
             ``mem`` per GPU, ``limit``, ``deadline``, ``declared``, ``after``, ``checkpointable`` (1: may be stopped),
             ``stop_cost``, ``start_cost``, ``min_gpus`` and ``max_gpus`` (0: it gives no range). Codes: ``user``,
-            ``vc``, ``gpu_type``, ``model``, ``job_name``, ``account``.
-            So far: ``state``, ``started``, ``attempts``, ``workers``, ``until``.
+            ``vc``, ``gpu_type``, ``model``, ``job_name``, ``account``. Of each of its instances, one per GPU:
+            ``min_cpu``, ``max_cpu``, ``min_mem`` and ``max_mem`` (0: no range); ``servers`` of them are parameter
+            servers. So far: ``state``, ``started``, ``attempts``, ``workers`` (GPUs), ``until``, ``cpu_now``,
+            ``mem_now`` and ``servers_now`` (as it asks while it waits).
         nodes: Columns of nodes: ``free`` and ``total`` GPUs, ``first_gpu``, ``gpu_type``, ``vc``, ``rack``,
             ``domains``, ``cpu_free``, ``mem_free``, ``state``, ``outage``.
         gpus: Columns of GPUs: ``node``, ``tenants`` (jobs on it), ``used`` (the sum of their shares).
@@ -628,13 +683,18 @@ class View:
 
     def speeds(self, job: int) -> F64:
         """A job's speed by its number of GPUs, from 0 on: on one machine, and across; 1 is that of the trace."""
-        row, asked = int(self.world.jobs[w.CURVE, job]), int(self.jobs.gpus[job])
+        row, asked, servers = (int(x[job]) for x in (self.world.jobs[w.CURVE], self.jobs.gpus, self.jobs.servers))
         most = max(int(self.jobs.max_gpus[job]), asked)
+        at_work = training_by_width(asked, servers, most)
         if row < 0:
-            return np.tile(np.arange(most + 1) / asked, (2, 1))
-        curves = self.world.scaling[2 * row : 2 * row + 2, : most + 1]
+            return np.tile(at_work / at_work[asked], (2, 1))
+        curves = self.world.scaling[2 * row : 2 * row + 2, at_work]
         speeds: F64 = curves / curves[0, asked]
         return speeds
+
+    def cpu_speed(self, job: int, cpu: int) -> float:
+        """A job's speed with so many milli-cores for each instance over that with what it asks for; 1: no range."""
+        return float((cpu / self.jobs.cpu[job]) ** CPU_POWER) if self.jobs.max_cpu[job] else 1.0
 
     def _runs(self, jobs: I64) -> NDArray[np.bool_]:
         """Which of these jobs hold GPUs now."""
@@ -687,8 +747,9 @@ class View:
     def _most(self, node: int, job: int, without: Sequence[int]) -> int:
         """How many GPUs of a node its CPUs and memory suffice for."""
         most = int(self.nodes.total[node])
-        for free, each in ((self.nodes.cpu_free, self.jobs.cpu), (self.nodes.mem_free, self.jobs.mem)):
+        cpu = (self.nodes.cpu_free, self.jobs.cpu, self.jobs.cpu_now)
+        for free, each, now in (cpu, (self.nodes.mem_free, self.jobs.mem, self.jobs.mem_now)):
             if each[job]:
-                held = sum(int(each[o]) * sum(self.gpus.node[g] == node for g in self.placement(o)) for o in without)
+                held = sum(int(now[o]) * sum(self.gpus.node[g] == node for g in self.placement(o)) for o in without)
                 most = min(most, (int(free[node]) + held) // int(each[job]))
         return most

@@ -79,8 +79,8 @@ class Backend(Protocol):
         ...     while (plan := policy.decide(view, memory)).actions:
         ...         print(view.now, plan.actions)
         ...         refusals = backend.apply(plan)
-        0 [Start(job=0, gpus=(0,), until=None, shared=False)]
-        60000 [Start(job=1, gpus=(0,), until=None, shared=False)]
+        0 [Start(job=0, gpus=(0,), until=None, shared=False, cpu=None, mem=None, servers=None)]
+        60000 [Start(job=1, gpus=(0,), until=None, shared=False, cpu=None, mem=None, servers=None)]
     """
 
     @property

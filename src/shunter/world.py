@@ -43,6 +43,11 @@ STOP_COST, STOP_LOSS, CHECKPOINTABLE, NUMBER = range(36, 40)
 # its curve in `scaling`, -1: its speed is in proportion to its GPUs
 MIN_GPUS, MAX_GPUS, CURVE = range(40, 43)
 JOB_COLUMNS = 43
+
+# -- columns of `instances`: the request (the least and the most CPU and memory of an instance, both 0: it has no range;
+# SERVERS: instances that are parameter servers) and what each instance has now, or will have if it starts as it asks
+MIN_CPU, MAX_CPU, MIN_MEM, MAX_MEM, SERVERS, CPU_NOW, MEM_NOW, SERVERS_NOW = range(8)
+INSTANCE_COLUMNS = 8
 # SPAN: on exactly this many nodes, with as many GPUs on each; 0: as the placer has it; ANY_NODES: on any that have room
 ANY_NODES = -1
 
@@ -84,10 +89,13 @@ CLOCK_SIZE = 13
 
 # -- kinds in the event log, whose rows are (time, kind, job, a, b)
 ARRIVE, START, FINISH, FAIL, PREEMPT, STOP, MOVE, NODE_DOWN, NODE_UP, SLEEP, WAKE, REASSIGN = range(1, 13)
+EQUIP, ROLES = 13, 14
 # START: one row per node, a = node, b = thousandths of GPUs there.  The job's GPUs are released at FINISH, FAIL
 # (a = 1: for good), PREEMPT (a = cause, b = work lost) and MOVE (from a to b GPUs; START rows follow).  STOP: it is
 # being checkpointed.  NODE_DOWN, NODE_UP, SLEEP, WAKE: a = node; NODE_DOWN: b = 1: its jobs
-# run to their end.  REASSIGN: a = node, b = virtual cluster.
+# run to their end.  REASSIGN: a = node, b = virtual cluster.  Of the START rows that follow: EQUIP: each instance has a
+# milli-cores and b MiB, not what the job asks for; ROLES: a of the instances are parameter servers and b are workers,
+# not as usual.
 BY_POLICY, BY_LEASE, BY_FAILURE = range(3)  # causes of PREEMPT
 
 
@@ -105,6 +113,7 @@ class World(Arrays):
     domains: I2  # (levels, nodes) the rack of a node, then what its rack belongs to, and so on outwards
     admits: I2  # (types and sets of nodes, nodes) 1: a job whose TYPE is this may run there
     scaling: F2  # (2 x curves, GPUs + 1) speed over that of one GPU: of each curve on one machine, then across machines
+    instances: I2  # (INSTANCE_COLUMNS, jobs), or of no size: no job says anything of its instances
 
 
 class Job(NamedTuple):
@@ -154,10 +163,12 @@ class Decision(Arrays):
 
 
 # -- columns of `actions`; a Start, Migrate or Resize takes the next SIZE entries of `gpu_ids`
-KIND, TARGET, SIZE, ARG = range(4)
-ACTION_COLUMNS = 4
+KIND, TARGET, SIZE, ARG, EACH_CPU, EACH_MEM, SERVING = range(7)
+ACTION_COLUMNS = 7
 A_START, A_PREEMPT, A_MIGRATE, A_RESIZE, A_POWER, A_TIMER, A_ASSIGN = range(7)
 # ARG: lease end or NEVER (Start), keep (Preempt), on (Power), virtual cluster (Assign), time (Timer)
+# EACH_CPU, EACH_MEM: of each instance after a Start or Resize, 0: as it asks for or has; SERVING: parameter servers,
+# 0: as usual
 SHARED = 1 << 40  # added to SIZE of a Start whose GPUs may already have tenants
 
 # -- columns of `reasons`: what it is about, which one, the code, three numbers; all as in ``shunter.reasons``

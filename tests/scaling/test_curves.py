@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from shunter import clusters, toml_forms
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import ScalingError
+from shunter.instances import CPU_POWER
 from shunter.scaling import curves, deriving
 from shunter.scaling.curves import Scaling, ScalingCurve, cleaned
 from shunter.scaling.reading import parse
@@ -64,6 +66,13 @@ def test_the_published_curves_are_those_of_the_published_file(data):
     assert deriving.derive(data) == curves.published()
     shipped = Path(curves.__file__).with_name("published.toml").read_text("utf-8")
     assert shipped == deriving.text(deriving.derive(data))
+
+
+def test_the_power_of_cpu_is_that_of_the_published_iteration_times(data):
+    assert round(deriving.cpu_power(data), 2) == CPU_POWER
+    powers = deriving.cpu_powers(data)
+    assert len(powers) == 103
+    assert np.quantile(powers, (0.1, 0.5, 0.9)).round(1).tolist() == [-0.1, 0.3, 0.8]
 
 
 @pytest.mark.parametrize(

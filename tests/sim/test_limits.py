@@ -62,6 +62,11 @@ def test_a_cap_that_can_not_be_is_refused():
 RAN = (Start(0, [0]),)
 KEEPS = "the job is not checkpointable, so it keeps its GPUs until it ends"
 OUTSIDE = "the number of GPUs is outside of the job's range (min_gpus, max_gpus)"
+OUTSIDE_CPU = "the CPU of an instance is outside of the job's range (min_cpus, max_cpus)"
+OUTSIDE_MEM = "the memory of an instance is outside of the job's range (min_mem_gib, max_mem_gib)"
+NO_WORKER = "wrong number of parameter servers: one at least and a worker, none for a job without them"
+ELASTIC = {"min_gpus": 2, "max_gpus": 3, "cpus": 4000, "max_cpus": 3000, "mem_gib": 2048, "max_mem_gib": 2048}
+ELASTIC |= {"servers": 1}
 REFUSED = [
     ("there is no such job", (), Start(10, [0])),
     ("there is no such job", (), Preempt(-1)),
@@ -104,6 +109,14 @@ REFUSED = [
     (KEEPS, (Start(7, [0]),), Resize(7, [0, 1])),
     (OUTSIDE, (), Start(8, [0])),
     (OUTSIDE, (Start(8, [0, 1]),), Resize(8, [0, 1, 2, 3])),
+    (OUTSIDE_CPU, (), Start(8, [0, 1], cpu=3001)),
+    (OUTSIDE_CPU, (Start(8, [0, 1]),), Resize(8, [0, 1], cpu=1999)),
+    (OUTSIDE_CPU, (), Start(1, [0, 1], cpu=1000)),
+    (OUTSIDE_MEM, (), Start(8, [0, 1], mem=2049)),
+    (OUTSIDE_MEM, (Start(8, [0, 1]),), Resize(8, [0, 1], mem=0)),
+    (NO_WORKER, (), Start(8, [0, 1], servers=2)),
+    (NO_WORKER, RAN, Resize(0, [0], servers=1)),
+    ("too few CPU cores are free on a node", (Start(3, [0, 2]),), Start(8, [1, 3], cpu=3000)),
     (
         "the GPU holds as many jobs as it can (Scenario.sharing)",
         (*RAN, Start(5, [0], shared=True)),
@@ -123,7 +136,7 @@ def limited():
         (0, 1000),
         (0, 1000),
         (0, 1000, 1, {"checkpointable": 0}),
-        (0, 1000, 2, {"min_gpus": 2, "max_gpus": 3}),
+        (0, 1000, 2, ELASTIC),
         (900, 1000),
         vc="a",
     )

@@ -15,7 +15,7 @@ KINDS = {
     getattr(w, name): name
     for name in ["ARRIVE", "START", "FINISH", "FAIL", "PREEMPT", "STOP", "MOVE", "NODE_DOWN", "NODE_UP"]
 }
-KINDS |= {getattr(w, name): name for name in ["SLEEP", "WAKE", "REASSIGN"]}
+KINDS |= {getattr(w, name): name for name in ["SLEEP", "WAKE", "REASSIGN", "EQUIP", "ROLES"]}
 NAMES = ("user", "vc", "gpu_type", "model", "loss_curve")
 
 

@@ -26,6 +26,7 @@ def everything() -> Trace:
     values |= {"job_name": [0, -1, 0], "outcome": [1, 0, -1], "recorded_wait": [-1, 0, 5]}
     values |= {"checkpointable": [0, 1, 1], "saves_on_stop": [1, 0, 1]}
     values |= {"loss_curve": [0, -1, 0], "min_gpus": [0, 0, 2], "max_gpus": [0, 0, 32]}  # a share of a GPU has no range
+    values |= {"min_cpus": [1, 1, 1], "min_mem_gib": [2, 1, 1], "servers": [0, 0, 3]}
     names = {"users": ("ü", "unused", "z"), "vcs": ("v",), "gpu_types": ("t",), "models": ("", "m")}
     names |= {
         "accounts": ("a", "b"),

@@ -31,6 +31,13 @@ def traces(draw: st.DrawFn, max_jobs: int = 12, prefix: str = "") -> Trace:
             whole = given["gpus"] // GPU
             wide = np.where(name == "min_gpus", 1, 2 * whole)
             given[name] = np.where((random.random(jobs) < 0.3) | (whole == 0), 0, wide)
+        elif name in ("min_cpus", "max_cpus", "min_mem_gib", "max_mem_gib"):  # of an instance, which must be in it
+            end, _, what = name.partition("_")
+            each = -(-given.get(what, np.zeros(jobs, np.int64)) // np.maximum(given["gpus"] // GPU, 1))
+            given[name] = np.where(random.random(jobs) < 0.3, 0, each if end == "min" else np.minimum(2 * each, 10**9))
+        elif name == "servers":
+            many = (given["gpus"] >= 2 * GPU) & (given.get("min_gpus", np.zeros(jobs, np.int64)) != 1)
+            given[name] = np.where(many, random.integers(0, 3, jobs), 0)
         elif about.scale:
             high = int(min(about.high * about.scale, 10**9 if name == "duration" else 10**12))
             given[name] = np.where(random.random(jobs) < 0.3, about.default, random.integers(0, high, jobs))

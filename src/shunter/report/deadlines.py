@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shunter import world as w
 from shunter.cluster import Cluster
+from shunter.instances import CPU_POWER, training_by_width
 from shunter.model import GPU, Trace
 from shunter.report.metrics import SIZES, spread
 from shunter.world import F64, I64
@@ -25,20 +26,23 @@ def alone_ms(trace: Trace, jobs: I64, scaling: F64, cluster: Cluster) -> F64:
     ``jobs`` and ``scaling`` are those of the run's ``World``.
     """
     fastest = max(cluster.speeds.get(kind, 1.0) for kind in cluster.gpu_types)
-    speed = np.array([_best(jobs[:, row], scaling, cluster) for row in range(len(trace))])
+    speed = np.array([_best(jobs[:, row], int(trace.servers[row]), scaling, cluster) for row in range(len(trace))])
+    most, each = np.maximum(trace.max_cpus, trace.each[0]), np.maximum(trace.each[0], 1)
+    speed *= np.where(trace.max_cpus > 0, (most / each) ** CPU_POWER, 1.0)
     return trace.duration / (fastest * speed)
 
 
-def _best(job: I64, scaling: F64, cluster: Cluster) -> float:
+def _best(job: I64, servers: int, scaling: F64, cluster: Cluster) -> float:
     """The speed of a job on the number of GPUs on which it is fastest."""
     if job[w.MAX_GPUS] == 0:
         return 1.0
-    widths = np.arange(job[w.MIN_GPUS], min(int(job[w.MAX_GPUS]), cluster.gpus) + 1)
+    asked, most = int(job[w.GPUS]), min(int(job[w.MAX_GPUS]), cluster.gpus)
+    widths, work = np.arange(job[w.MIN_GPUS], most + 1), training_by_width(asked, servers, max(most, asked))
     if job[w.CURVE] < 0:
-        return float(widths[-1] / job[w.GPUS])
-    curves = scaling[2 * job[w.CURVE] : 2 * job[w.CURVE] + 2]
+        return float(work[widths].max() / work[asked])
+    curves = scaling[2 * job[w.CURVE] : 2 * job[w.CURVE] + 2, work]
     speeds = np.where(widths <= cluster.node_gpus.max(), curves[0, widths], curves[1, widths])
-    return float(speeds.max() / curves[0, job[w.GPUS]])
+    return float(speeds.max() / curves[0, asked])
 
 
 def deadlines(trace: Trace, jobs: I64, events: I64, alone: F64) -> dict[str, Any]:

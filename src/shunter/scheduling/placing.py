@@ -6,6 +6,7 @@ from typing import Any
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
+from shunter.instances import cpu_of, mem_of
 from shunter.scheduling.queue.heaps import precedes
 from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch
 from shunter.world import I64, Decision, World
@@ -43,14 +44,15 @@ def copy_to_paper(world: World, paper: Paper) -> None:
 @kernel
 def put_on_paper(world: World, paper: Paper, job: int, gpu_ids: I64, sign: int) -> None:
     """Add (+1) or take off (-1) a job on these GPUs."""
+    cpu, mem = cpu_of(world, job), mem_of(world, job)
     for i in range(len(gpu_ids)):
         gpu = gpu_ids[i]
         node = world.gpus[w.NODE, gpu]
         idle_before = paper.tenants[gpu] == 0
         paper.tenants[gpu] += sign
         paper.used[gpu] += sign * world.jobs[w.SHARE, job]
-        paper.cpu[node] -= sign * world.jobs[w.CPU, job]
-        paper.mem[node] -= sign * world.jobs[w.MEM, job]
+        paper.cpu[node] -= sign * cpu
+        paper.mem[node] -= sign * mem
         if world.nodes[w.NODE_STATE, node] == w.UP:
             if idle_before:
                 paper.free[node] -= 1
@@ -324,6 +326,9 @@ def add_placed(plan: Decision, kind: int, job: int, gpu_ids: I64, arg: int) -> N
     plan.actions[row, w.TARGET] = job
     plan.actions[row, w.SIZE] = len(gpu_ids)
     plan.actions[row, w.ARG] = arg
+    plan.actions[row, w.EACH_CPU] = 0
+    plan.actions[row, w.EACH_MEM] = 0
+    plan.actions[row, w.SERVING] = 0
     copy_into(plan.gpu_ids[used : used + len(gpu_ids)], gpu_ids)
     plan.counts[0] += 1
     plan.counts[1] += len(gpu_ids)

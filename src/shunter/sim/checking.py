@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
+from shunter.instances import cpu_of, mem_of
 from shunter.sim.state import PLACED, STOOD, TIME, TIMERS, WHERE, SimulationState
 from shunter.world import I64, Decision, World
 
@@ -31,7 +32,10 @@ from shunter.world import I64, Decision, World
     NO_SLOT,
     NOT_CHECKPOINTABLE,
     OUT_OF_RANGE,
-) = range(22)
+    CPU_OUT_OF_RANGE,
+    MEM_OUT_OF_RANGE,
+    WRONG_SERVERS,
+) = range(25)
 
 
 @kernel
@@ -62,8 +66,8 @@ def is_renewal(world: World, job: int, gpu_ids: I64) -> bool:
 
 
 @kernel
-def fits(state: SimulationState, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
-    """Whether a job may be put on these GPUs, given the jobs on them on paper."""
+def fits(state: SimulationState, paper: World, job: int, gpu_ids: I64, shared: bool, cpu: int, mem: int) -> int:
+    """Whether a job may be put on these GPUs, with so much CPU and memory each, given the jobs on them on paper."""
     jobs, nodes, gpus = state.world.jobs, paper.nodes, paper.gpus
     here, beside = -1, 0
     for i in range(len(gpu_ids)):
@@ -85,51 +89,90 @@ def fits(state: SimulationState, paper: World, job: int, gpu_ids: I64, shared: b
             return NO_SLOT
         beside = beside + 1 if node == here else 1
         here = node
-        if nodes[w.CPU_FREE, node] < beside * jobs[w.CPU, job]:
+        if nodes[w.CPU_FREE, node] < beside * cpu:
             return NO_CPU
-        if nodes[w.MEM_FREE, node] < beside * jobs[w.MEM, job]:
+        if nodes[w.MEM_FREE, node] < beside * mem:
             return NO_MEMORY
     return FINE
 
 
 @kernel
-def shift(state: SimulationState, paper: World, job: int, gpu: int, sign: int) -> None:
-    """Put a job on a GPU on paper (+1), or take it off (-1)."""
-    jobs, node = state.world.jobs, paper.gpus[w.NODE, gpu]
+def shift(state: SimulationState, paper: World, job: int, gpu: int, sign: int, cpu: int, mem: int) -> None:
+    """Put a job on a GPU on paper (+1) with so much CPU and memory, or take it off (-1)."""
+    node = paper.gpus[w.NODE, gpu]
     paper.gpus[w.TENANTS, gpu] += sign
-    paper.gpus[w.USED, gpu] += sign * jobs[w.SHARE, job]
-    paper.nodes[w.CPU_FREE, node] -= sign * jobs[w.CPU, job]
-    paper.nodes[w.MEM_FREE, node] -= sign * jobs[w.MEM, job]
+    paper.gpus[w.USED, gpu] += sign * state.world.jobs[w.SHARE, job]
+    paper.nodes[w.CPU_FREE, node] -= sign * cpu
+    paper.nodes[w.MEM_FREE, node] -= sign * mem
+
+
+@kernel
+def held_on_paper(state: SimulationState, plan: Decision, job: int) -> tuple[int, int]:
+    """CPU and memory of each instance of a job after the actions of a plan that were tried so far."""
+    placed = state.tried[PLACED, job] - 1
+    if placed >= 0:
+        return int(plan.actions[placed, w.EACH_CPU]), int(plan.actions[placed, w.EACH_MEM])
+    return cpu_of(state.world, job), mem_of(state.world, job)
 
 
 @kernel
 def give_back(state: SimulationState, paper: World, plan: Decision, job: int) -> int:
     """Release on paper the GPUs that a job holds after the actions that were tried so far; returns how many."""
     placed, count = state.tried[PLACED, job] - 1, 0
+    cpu, mem = held_on_paper(state, plan, job)
     if placed >= 0:
         used = 0
         for i in range(placed):
             used += plan.actions[i, w.SIZE] % w.SHARED
         count = plan.actions[placed, w.SIZE] % w.SHARED
         for i in range(used, used + count):
-            shift(state, paper, job, plan.gpu_ids[i], -1)
+            shift(state, paper, job, plan.gpu_ids[i], -1, cpu, mem)
         return int(count)
     slot, slots = state.world.jobs[w.HEAD, job], state.world.slots
     while slot >= 0:
-        shift(state, paper, job, slots[w.SLOT_GPU, slot], -1)
+        shift(state, paper, job, slots[w.SLOT_GPU, slot], -1, cpu, mem)
         slot = slots[w.SLOT_NEXT, slot]
         count += 1
     return count
 
 
 @kernel
-def put(state: SimulationState, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
-    """Put a job on these GPUs on paper if it may be there; else why not."""
-    why = fits(state, paper, job, gpu_ids, shared)
+def put(state: SimulationState, paper: World, plan: Decision, index: int, gpu_ids: I64, shared: bool) -> int:
+    """Put a job on these GPUs on paper if it may be there; else why not.
+
+    The action says how much CPU and memory each instance gets; where it does not, this is filled in.
+    """
+    job, row = plan.actions[index, w.TARGET], plan.actions[index]
+    why = check_instances(state.world, job, row, len(gpu_ids))
+    if why != FINE:
+        return why
+    cpu, mem = held_on_paper(state, plan, job)
+    if row[w.KIND] == w.A_START:
+        cpu, mem = state.world.jobs[w.CPU, job], state.world.jobs[w.MEM, job]
+    row[w.EACH_CPU] = row[w.EACH_CPU] if row[w.EACH_CPU] > 0 else cpu
+    row[w.EACH_MEM] = row[w.EACH_MEM] if row[w.EACH_MEM] > 0 else mem
+    why = fits(state, paper, job, gpu_ids, shared, row[w.EACH_CPU], row[w.EACH_MEM])
     if why == FINE:
         for i in range(len(gpu_ids)):
-            shift(state, paper, job, gpu_ids[i], +1)
+            shift(state, paper, job, gpu_ids[i], +1, row[w.EACH_CPU], row[w.EACH_MEM])
     return why
+
+
+@kernel
+def check_instances(world: World, job: int, row: I64, width: int) -> int:
+    """Why the instances of a job can't have the CPU, memory and roles that an action gives them; ``FINE``: they can."""
+    own, cpu, mem, servers = world.instances, row[w.EACH_CPU], row[w.EACH_MEM], row[w.SERVING]
+    least = most = less = more = serving = 0
+    if own.shape[1] > 0:
+        least, most, serving = own[w.MIN_CPU, job], own[w.MAX_CPU, job], own[w.SERVERS, job]
+        less, more = own[w.MIN_MEM, job], own[w.MAX_MEM, job]
+    if cpu != 0 and cpu != world.jobs[w.CPU, job] and not (most > 0 and least <= cpu <= most):
+        return CPU_OUT_OF_RANGE
+    if mem != 0 and mem != world.jobs[w.MEM, job] and not (more > 0 and less <= mem <= more):
+        return MEM_OUT_OF_RANGE
+    if servers != 0 and not (serving > 0 and 0 < servers < width):
+        return WRONG_SERVERS
+    return FINE
 
 
 @kernel
@@ -150,17 +193,18 @@ def check_job(state: SimulationState, paper: World, plan: Decision, index: int, 
     if kind == w.A_START:
         if plan.actions[index, w.ARG] <= state.world.clock[w.NOW]:
             return TIME_PAST
-        if standing == w.RUNNING and state.tried[PLACED, job] == 0 and is_renewal(state.world, job, gpu_ids):
+        renews = standing == w.RUNNING and state.tried[PLACED, job] == 0 and is_plain(plan, index)
+        if renews and is_renewal(state.world, job, gpu_ids):
             return FINE
         if standing != w.PENDING:
             return NOT_PENDING
         why = check_width(state.world, job, len(gpu_ids), state.world.jobs[w.GPUS, job])
-        return why if why != FINE else put(state, paper, job, gpu_ids, size >= w.SHARED)
+        return why if why != FINE else put(state, paper, plan, index, gpu_ids, size >= w.SHARED)
     held = give_back(state, paper, plan, job)
     if kind == w.A_MIGRATE and len(gpu_ids) != held:
         return WRONG_COUNT
     why = check_width(state.world, job, len(gpu_ids), len(gpu_ids))
-    return why if why != FINE else put(state, paper, job, gpu_ids, False)
+    return why if why != FINE else put(state, paper, plan, index, gpu_ids, False)
 
 
 @kernel
@@ -241,11 +285,20 @@ def is_first_timer(state: SimulationState, plan: Decision, index: int) -> bool:
 
 
 @kernel
+def is_plain(plan: Decision, index: int) -> bool:
+    """Whether an action says nothing of the instances of a job."""
+    row = plan.actions[index]
+    return bool(row[w.EACH_CPU] == 0 and row[w.EACH_MEM] == 0 and row[w.SERVING] == 0)
+
+
+@kernel
 def is_plain_start(state: SimulationState, plan: Decision) -> bool:
     """Whether the only action is to start a pending job on as many GPUs as it wants, without neighbour."""
     kind, job, size = plan.actions[0, w.KIND], plan.actions[0, w.TARGET], plan.actions[0, w.SIZE]
     past = plan.actions[0, w.ARG] <= state.world.clock[w.NOW]
     if kind != w.A_START or job < 0 or job >= state.world.jobs.shape[1] or past:
+        return False
+    if not is_plain(plan, 0):
         return False
     return bool(state.world.jobs[w.STATE, job] == w.PENDING and size == state.world.jobs[w.GPUS, job])
 
@@ -316,7 +369,8 @@ def check(state: SimulationState, plan: Decision) -> int:
     """Try a whole plan on paper; fills in why each action would be refused and counts the refused ones."""
     if plan.counts[0] == 1 and is_plain_start(state, plan):
         job = plan.actions[0, w.TARGET]
-        plan.refusals[0] = fits(state, state.world, job, plan.gpu_ids[: plan.counts[1]], False)
+        cpu, mem = state.world.jobs[w.CPU, job], state.world.jobs[w.MEM, job]
+        plan.refusals[0] = fits(state, state.world, job, plan.gpu_ids[: plan.counts[1]], False, cpu, mem)
         return int(plan.refusals[0] != FINE)
     paper, used, refused = state.paper, 0, 0
     copy_what_it_touches(paper, state.world, plan)

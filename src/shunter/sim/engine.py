@@ -67,6 +67,9 @@ WHY = {
     checking.NO_SUCH_VC: "there is no such virtual cluster",
     checking.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
     checking.OUT_OF_RANGE: "the number of GPUs is outside of the job's range (min_gpus, max_gpus)",
+    checking.CPU_OUT_OF_RANGE: "the CPU of an instance is outside of the job's range (min_cpus, max_cpus)",
+    checking.MEM_OUT_OF_RANGE: "the memory of an instance is outside of the job's range (min_mem_gib, max_mem_gib)",
+    checking.WRONG_SERVERS: "wrong number of parameter servers: one at least and a worker, none for a job without them",
     checking.NOT_CHECKPOINTABLE: "the job is not checkpointable, so it keeps its GPUs until it ends",
 }
 STEP = 20_000  # decisions at most between two reports of progress, and chances to stop ...
@@ -521,22 +524,31 @@ class _Progress:
             self._report(self._simulator.reached)
 
 
-def _row(action: Action, size: int) -> tuple[int, int, int, int]:  # noqa: PLR0911 one per kind
+def _row(action: Action, size: int) -> tuple[int, ...]:  # noqa: PLR0911 one per kind
     match action:
         case Start(job, _, until, shared):
-            return w.A_START, job, size + (w.SHARED if shared else 0), w.NEVER if until is None else until
+            lease = w.NEVER if until is None else until
+            return w.A_START, job, size + (w.SHARED if shared else 0), lease, *_each(action)
         case Preempt(job, keep):
-            return w.A_PREEMPT, job, 0, int(keep)
+            return w.A_PREEMPT, job, 0, int(keep), 0, 0, 0
         case Migrate(job):
-            return w.A_MIGRATE, job, size, 0
+            return w.A_MIGRATE, job, size, 0, 0, 0, 0
         case Resize(job):
-            return w.A_RESIZE, job, size, 0
+            return w.A_RESIZE, job, size, 0, *_each(action)
         case Power(node, on):
-            return w.A_POWER, node, 0, int(on)
+            return w.A_POWER, node, 0, int(on), 0, 0, 0
         case Assign(node, vc):
-            return w.A_ASSIGN, node, 0, vc
+            return w.A_ASSIGN, node, 0, vc, 0, 0, 0
         case Timer(at):
-            return w.A_TIMER, 0, 0, at
+            return w.A_TIMER, 0, 0, at, 0, 0, 0
+
+
+def _each(action: Start | Resize) -> tuple[int, int, int]:
+    """CPU and memory of an instance, and servers; 0: not said. What can't be, 0 itself included, becomes -1."""
+    cpu, mem, servers = (
+        0 if each is None else (each if each > 0 else -1) for each in (action.cpu, action.mem, action.servers)
+    )
+    return cpu, mem, servers
 
 
 def next_step(step: int, took: float) -> int:

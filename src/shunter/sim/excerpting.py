@@ -176,8 +176,20 @@ def _world(world: World, rows: ExcerptRows, submit: I64) -> World:
                         (w.L_ARRIVED, w.N_ARRIVED)):  # fmt: skip
         count = clock[length]
         lists[row, :count] = rows.moved[world.lists[row, :count]]
-    nodes, gpus = world.nodes.copy(), world.gpus.copy()
-    return World(clock, jobs, progress, nodes, gpus, slots, lists, use, world.domains, world.admits, world.scaling)
+    return world.replace(
+        clock=clock, jobs=jobs, progress=progress, nodes=world.nodes.copy(), gpus=world.gpus.copy(), slots=slots,
+        lists=lists, use=use, instances=_instances(world, rows),
+    )  # fmt: skip
+
+
+def _instances(world: World, rows: ExcerptRows) -> I64:
+    """What jobs say of their instances; those that come again have what they ask for."""
+    if not world.instances.shape[1]:
+        return world.instances
+    found, again = world.instances[:, rows.taken], rows.repeats
+    found[w.CPU_NOW, again], found[w.MEM_NOW, again] = world.jobs[w.CPU : w.MEM + 1, rows.taken[again]]
+    found[w.SERVERS_NOW, again] = found[w.SERVERS, again]
+    return found
 
 
 def _numbers(numbers: I64, jobs: int) -> I64:

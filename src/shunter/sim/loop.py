@@ -140,6 +140,7 @@ def perform(state: SimulationState, plan: Decision) -> bool:
     used, changed = 0, False
     for i in range(plan.counts[0]):
         kind, target, arg = plan.actions[i, w.KIND], plan.actions[i, w.TARGET], plan.actions[i, w.ARG]
+        cpu, mem, servers = plan.actions[i, w.EACH_CPU], plan.actions[i, w.EACH_MEM], plan.actions[i, w.SERVING]
         size = plan.actions[i, w.SIZE] % w.SHARED
         gpu_ids = plan.gpu_ids[used : used + size]
         used += size
@@ -148,7 +149,7 @@ def perform(state: SimulationState, plan: Decision) -> bool:
             if state.world.jobs[w.STATE, target] == w.RUNNING:
                 renew(state, target, arg)
             else:
-                start(state, target, gpu_ids, arg)
+                start(state, target, gpu_ids, arg, cpu, mem, servers)
         elif kind == w.A_PREEMPT:
             preempt(state, target, arg == 1, w.BY_POLICY)
         elif kind == w.A_POWER:
@@ -160,7 +161,7 @@ def perform(state: SimulationState, plan: Decision) -> bool:
             if state.heap[WHERE, source] < 0:
                 schedule(state.heap, state.counts, source, arg, K_TIMER)
         else:
-            move(state, target, gpu_ids)
+            move(state, target, gpu_ids, cpu, mem, servers)
     return changed
 
 

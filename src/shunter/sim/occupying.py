@@ -4,12 +4,42 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
+from shunter.instances import cpu_of, mem_of, usual_servers
 from shunter.sim.links import REACH
 from shunter.sim.links import leave as leave_links
 from shunter.sim.lists import record
 from shunter.sim.progress import retime_neighbours, share_links, spread_out
 from shunter.sim.state import SimulationState
-from shunter.world import I64
+from shunter.world import I64, World
+
+
+@kernel
+def equip(state: SimulationState, job: int, width: int, cpu: int, mem: int, servers: int) -> None:
+    """Give each of so many instances its CPU and memory, and some the role of a server; 0: as it has, or as usual.
+
+    It is logged where it is not what the job asks for.
+    """
+    world = state.world
+    if world.instances.shape[1] == 0:
+        return
+    own, jobs = world.instances, world.jobs
+    usual = usual_servers(jobs[w.GPUS, job], own[w.SERVERS, job], width)
+    own[w.CPU_NOW, job] = cpu if cpu > 0 else own[w.CPU_NOW, job]
+    own[w.MEM_NOW, job] = mem if mem > 0 else own[w.MEM_NOW, job]
+    own[w.SERVERS_NOW, job] = servers if servers > 0 else usual
+    if own[w.CPU_NOW, job] != jobs[w.CPU, job] or own[w.MEM_NOW, job] != jobs[w.MEM, job]:
+        record(state, w.EQUIP, job, own[w.CPU_NOW, job], own[w.MEM_NOW, job])
+    if own[w.SERVERS_NOW, job] != usual:
+        record(state, w.ROLES, job, own[w.SERVERS_NOW, job], width - own[w.SERVERS_NOW, job])
+
+
+@kernel
+def unequip(world: World, job: int) -> None:
+    """A job that waits has what it asks for."""
+    if world.instances.shape[1] > 0:
+        world.instances[w.CPU_NOW, job] = world.jobs[w.CPU, job]
+        world.instances[w.MEM_NOW, job] = world.jobs[w.MEM, job]
+        world.instances[w.SERVERS_NOW, job] = world.instances[w.SERVERS, job]
 
 
 @kernel
@@ -18,6 +48,7 @@ def take(state: SimulationState, job: int, gpu_ids: I64) -> None:
     world = state.world
     jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
     per_gpu, share = world.clock[w.SLOTS_PER_GPU], jobs[w.SHARE, job]
+    cpu, mem = cpu_of(world, job), mem_of(world, job)
     jobs[w.HEAD, job] = -1
     here, count = -1, 0
     for i in range(len(gpu_ids)):
@@ -34,8 +65,8 @@ def take(state: SimulationState, job: int, gpu_ids: I64) -> None:
         gpus[w.TENANTS, gpu] += 1
         gpus[w.USED, gpu] += share
         nodes[w.CHANGES, node] += 1
-        nodes[w.CPU_FREE, node] -= jobs[w.CPU, job]
-        nodes[w.MEM_FREE, node] -= jobs[w.MEM, job]
+        nodes[w.CPU_FREE, node] -= cpu
+        nodes[w.MEM_FREE, node] -= mem
         if node != here and count > 0:
             record(state, w.START, job, here, count * share)
             count = 0
@@ -58,6 +89,7 @@ def release(state: SimulationState, job: int) -> None:
         state.traffic.jobs[REACH, job] = 0
     jobs, gpus, nodes, slots = world.jobs, world.gpus, world.nodes, world.slots
     slot, share = jobs[w.HEAD, job], jobs[w.SHARE, job]
+    cpu, mem = cpu_of(world, job), mem_of(world, job)
     while slot >= 0:
         gpu, following = slots[w.SLOT_GPU, slot], slots[w.SLOT_NEXT, slot]
         node = gpus[w.NODE, gpu]
@@ -65,8 +97,8 @@ def release(state: SimulationState, job: int) -> None:
         gpus[w.TENANTS, gpu] -= 1
         gpus[w.USED, gpu] -= share
         nodes[w.CHANGES, node] += 1
-        nodes[w.CPU_FREE, node] += jobs[w.CPU, job]
-        nodes[w.MEM_FREE, node] += jobs[w.MEM, job]
+        nodes[w.CPU_FREE, node] += cpu
+        nodes[w.MEM_FREE, node] += mem
         if gpus[w.TENANTS, gpu] == 0:
             if nodes[w.NODE_STATE, node] == w.UP:
                 nodes[w.FREE, node] += 1

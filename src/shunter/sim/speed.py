@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
+from shunter.instances import cpu_speed, training
 from shunter.sim.links import PLACE, REACH, RING
 from shunter.sim.shape import place_of, reach, shape_key, slowdown_at
 from shunter.sim.state import SimulationState
@@ -72,12 +73,17 @@ def row_of(state: SimulationState, job: int) -> int:
 
 @kernel
 def width_speed(world: World, job: int, apart: bool) -> float:
-    """What its number of GPUs does to a job's speed: by its curve, or in proportion."""
-    jobs = world.jobs
+    """What its number of GPUs does to a job's speed, by its curve or in proportion, and the CPU of its instances."""
+    jobs, own, factor = world.jobs, world.instances, 1.0
+    width, asked = jobs[w.WORKERS, job], jobs[w.GPUS, job]
+    if own.shape[1] > 0:
+        width, asked = training(width, own[w.SERVERS_NOW, job]), training(asked, own[w.SERVERS, job])
+        if own[w.MAX_CPU, job] > 0:
+            factor = cpu_speed(own[w.CPU_NOW, job], jobs[w.CPU, job])
     if jobs[w.CURVE, job] < 0:
-        return float(jobs[w.WORKERS, job] / jobs[w.GPUS, job])
+        return float(factor * (width / asked))
     row = 2 * jobs[w.CURVE, job]
-    return float(world.scaling[row + int(apart), jobs[w.WORKERS, job]] / world.scaling[row, jobs[w.GPUS, job]])
+    return float(factor * (world.scaling[row + int(apart), width] / world.scaling[row, asked]))
 
 
 @kernel
@@ -94,6 +100,7 @@ def speed(state: SimulationState, job: int) -> float:
         slowest = min(slowest, here)
         slot = world.slots[w.SLOT_NEXT, slot]
     slowest *= float(world.progress[w.SPREAD, job])
-    if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job] or world.jobs[w.CURVE, job] >= 0:
+    resized = world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job]
+    if resized or world.jobs[w.CURVE, job] >= 0 or world.instances.shape[1] > 0:
         slowest *= width_speed(world, job, node != first)
     return slowest

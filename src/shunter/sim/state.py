@@ -12,7 +12,7 @@ from shunter.model import GPU, Trace
 from shunter.sim.links import Traffic, stretches, traffic
 from shunter.sim.scenario import Scenario, Workloads
 from shunter.sim.shape import Network, network
-from shunter.sim.widths import curves_of
+from shunter.sim.widths import curves_of, instances_of
 from shunter.world import I64, World
 
 UNLIMITED = 2**60
@@ -115,14 +115,15 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     progress, lists, domains = np.zeros((w.PROGRESS_COLUMNS, n)), np.zeros((4, n), np.int64), np.array(cluster.domains)
     admits, use = _admits(cluster, scenario.node_sets), np.full((3, n), np.nan)
     jobs[w.CURVE], scaling = curves_of(trace, cluster, scenario)
-    world = World(clock, jobs, progress, nodes, gpus, slots, lists, use, domains, admits, scaling)
+    instances = instances_of(trace)
+    world = World(clock, jobs, progress, nodes, gpus, slots, lists, use, domains, admits, scaling, instances)
 
     heap = np.zeros((4, n + m + TIMERS), np.int64)
     heap[WHERE] = -1
     counts = np.zeros(COUNTS_SIZE, np.int64)
     counts[UNFINISHED] = n
     children = np.bincount(trace.after[trace.after >= 0], minlength=1).max() if n else 0
-    counts[LOG_MARGIN] = 256 + 4 * g * per_gpu + 2 * children
+    counts[LOG_MARGIN] = 256 + (6 if instances.shape[1] else 4) * g * per_gpu + 2 * children
     log = np.zeros((2 * counts[LOG_MARGIN] + 2**16, LOG_COLUMNS), np.int64)
     reasons_log = np.zeros((reasons * (w.MOST_REASONS + 2**14), 1 + w.REASON_COLUMNS), np.int64)
     faults = scenario.fault_table(m, int(clock[w.NOW]))
@@ -167,8 +168,8 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
         (w.VC, vc),
         (w.TYPE, kind),
         (w.LIMIT, trace.limit),
-        (w.CPU, -(-trace.cpus // jobs[w.GPUS])),
-        (w.MEM, -(-trace.mem_gib // jobs[w.GPUS])),
+        (w.CPU, trace.each[0]),
+        (w.MEM, trace.each[1]),
         (w.AFTER, trace.after),
         (w.DEADLINE, trace.deadline),
         (w.MODEL, trace.model),

@@ -8,7 +8,7 @@ from shunter import world as w
 from shunter.compiled import copy_into, kernel
 from shunter.sim.events import K_FINISH, cancel, schedule
 from shunter.sim.lists import enlist, record, strike
-from shunter.sim.occupying import release, take
+from shunter.sim.occupying import equip, release, take, unequip
 from shunter.sim.progress import SLACK, retime, retime_beside, settle
 from shunter.sim.state import (
     ADMITTED,
@@ -97,7 +97,7 @@ def let_in(state: SimulationState, job: int) -> None:
 
 
 @kernel
-def start(state: SimulationState, job: int, gpu_ids: I64, until: int) -> None:
+def start(state: SimulationState, job: int, gpu_ids: I64, until: int, cpu: int, mem: int, servers: int) -> None:
     """A pending job begins to run; one that ran before pays for its restart first."""
     world = state.world
     jobs, now = world.jobs, world.clock[w.NOW]
@@ -108,6 +108,7 @@ def start(state: SimulationState, job: int, gpu_ids: I64, until: int) -> None:
     jobs[w.BEGUN, job] = now
     jobs[w.UNTIL, job] = until if jobs[w.CHECKPOINTABLE, job] == 1 else w.NEVER
     state.world.jobs[w.SINCE, job] = now
+    equip(state, job, len(gpu_ids), cpu, mem, servers)
     take(state, job, gpu_ids)
     if jobs[w.STARTED, job] < 0:
         if state.uses.shape[1] > 0:
@@ -159,6 +160,7 @@ def leave(state: SimulationState, job: int) -> None:
     cancel(state.heap, state.counts, job)
     strike(state.world, w.L_RUNNING, w.N_RUNNING, job)
     release(state, job)
+    unequip(state.world, job)
     state.world.jobs[w.UNTIL, job] = w.NEVER
     state.world.jobs[w.WORKERS, job] = 0
     state.world.progress[w.RATE, job] = 0.0
@@ -269,7 +271,7 @@ def preempt(state: SimulationState, job: int, keep: bool, cause: int) -> None:
 
 
 @kernel
-def move(state: SimulationState, job: int, gpu_ids: I64) -> None:
+def move(state: SimulationState, job: int, gpu_ids: I64, cpu: int, mem: int, servers: int) -> None:
     """A running job goes on elsewhere, on as many GPUs or on more or fewer, after a checkpoint and a restart."""
     world = state.world
     if world.jobs[w.STOP_LOSS, job] > 0:
@@ -281,6 +283,7 @@ def move(state: SimulationState, job: int, gpu_ids: I64) -> None:
     world.progress[w.SAVED, job] = world.progress[w.WORK, job]
     record(state, w.MOVE, job, world.jobs[w.WORKERS, job], len(gpu_ids))
     release(state, job)
+    equip(state, job, len(gpu_ids), cpu, mem, servers)
     take(state, job, gpu_ids)
     pay(state, job, world.jobs[w.STOP_COST, job] + world.jobs[w.RESTART, job])
     retime(state, job)

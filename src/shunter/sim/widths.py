@@ -1,12 +1,14 @@
-"""The speeds of jobs that give a range of GPUs, as tables by width."""
+"""The speeds of jobs that give a range of GPUs, as tables by width, and what jobs say of their instances."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.errors import TraceError
-from shunter.model import GPU, Trace, widths_are_wrong
+from shunter.model import GPU, Trace, amounts_are_wrong, servers_are_wrong, widths_are_wrong
 from shunter.scaling.curves import Scaling, ScalingCurve
 from shunter.sim.scenario import Scenario
 from shunter.world import F64, I64
@@ -39,6 +41,35 @@ def curves_of(trace: Trace, cluster: Cluster, scenario: Scenario) -> tuple[I64, 
         row[concerned & (trace.model == model) & (kinds == kind)] = index
     tables = [curve.speeds(most) for curve in curves]
     return row, np.concatenate(tables) if tables else np.zeros((0, 1))
+
+
+def instances_of(trace: Trace) -> I64:
+    """What jobs say of their instances, of no size if none says anything; each begins with what its job asks for."""
+    if not trace.equipped.any():
+        return np.zeros((w.INSTANCE_COLUMNS, 0), np.int64)
+    found = np.zeros((w.INSTANCE_COLUMNS, len(trace)), np.int64)
+    (found[w.CPU_NOW], found[w.MEM_NOW]), found[w.SERVERS] = trace.each, trace.servers
+    found[w.SERVERS_NOW] = trace.servers
+    for least, most, each, low, high, what in (
+        (trace.min_cpus, trace.max_cpus, w.CPU_NOW, w.MIN_CPU, w.MAX_CPU, "cpus"),
+        (trace.min_mem_gib, trace.max_mem_gib, w.MEM_NOW, w.MIN_MEM, w.MAX_MEM, "mem_gib"),
+    ):
+        _refuse(
+            trace,
+            amounts_are_wrong(found[each], least, most),
+            f"min_{what} and max_{what} must be a range that {what} over gpus is in",
+        )
+        given = (least > 0) | (most > 0)
+        found[low] = np.where(given & (least == 0), found[each], least)
+        found[high] = np.where(given & (most == 0), found[each], most)
+    wrong = servers_are_wrong(trace.gpus, trace.min_gpus, trace.servers)
+    _refuse(trace, wrong, "servers must leave a worker of gpus, and min_gpus must be 2 or more")
+    return found
+
+
+def _refuse(trace: Trace, wrong: NDArray[np.bool_], must: str) -> None:
+    if wrong.any():
+        raise TraceError(f"job '{trace.job_id[int(np.argmax(wrong))]}': {must}; correct one of them")
 
 
 def _check(trace: Trace) -> None:

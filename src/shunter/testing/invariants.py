@@ -15,10 +15,12 @@ import numpy as np
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.errors import InvariantError
+from shunter.instances import CPU_POWER, SERVED
 from shunter.model import Trace
 from shunter.world import I64
 
-NAMES = {getattr(w, name): name for name in ("ARRIVE", "START", "FINISH", "FAIL", "PREEMPT", "STOP", "MOVE")}
+KINDS = ("ARRIVE", "START", "FINISH", "FAIL", "PREEMPT", "STOP", "MOVE", "EQUIP", "ROLES")
+NAMES = {getattr(w, name): name for name in KINDS}
 SLACK = 1e-3  # ms of work, for sums of fractions
 
 
@@ -28,6 +30,8 @@ class _Job:
 
     state: str = "future"  # future, waiting, running, stopping, ended
     places: dict[int, int] = field(default_factory=dict)  # node -> thousandths of GPUs
+    each: tuple[int, int] | None = None  # CPU and memory of an instance; None: as it asks
+    servers: int = 0  # 0: as usual
     since: int = 0  # work is counted from here on
     stopped_at: int = 0
     work: float = 0.0
@@ -77,7 +81,7 @@ class _Replay:
         """Take in one row."""
         _must(time >= self.now, f"time goes back from {self.now} to {time} ms")
         if self.wanted > 0:
-            together = kind == w.START and job == self.moving and time == self.now
+            together = kind in (w.START, w.EQUIP, w.ROLES) and job == self.moving and time == self.now
             _must(together, f"job {self.moving} was not given all its GPUs at once: {self.wanted / 1000:g} are missing")
         self.now = time
         if kind == w.ARRIVE:
@@ -94,6 +98,10 @@ class _Replay:
             self.stop(job)
         elif kind == w.MOVE:
             self.move(job, a, b)
+        elif kind == w.EQUIP:
+            self.equip(job, a, b)
+        elif kind == w.ROLES:
+            self.divide(job, a)
         elif kind == w.REASSIGN:
             self.nodes[a].vc = b
         else:
@@ -125,6 +133,24 @@ class _Replay:
         me.places[node] = amount
         self.put(job, node, amount)
 
+    def equip(self, job: int, cpu: int, mem: int) -> None:
+        """The START rows that follow give each instance so much, which the job must allow."""
+        me, trace = self.jobs[job], self.trace
+        _must(not me.places, "was given other CPU or memory where it stands")
+        for got, asked, least, most in (
+            (cpu, self.cpu[job], trace.min_cpus[job], trace.max_cpus[job]),
+            (mem, self.mem[job], trace.min_mem_gib[job], trace.max_mem_gib[job]),
+        ):
+            ranged = least > 0 or most > 0
+            inside = (least or asked) <= got <= (most or asked) if ranged else got == asked
+            _must(bool(inside), f"was given {got} for an instance, outside of {least} .. {most}")
+        me.each = cpu, mem
+
+    def divide(self, job: int, servers: int) -> None:
+        """The START rows that follow are of so many servers; the rest are workers."""
+        _must(bool(servers > 0 and self.trace.servers[job]), f"was given {servers} parameter servers")
+        self.jobs[job].servers = servers
+
     def put(self, job: int, node: int, amount: int) -> None:
         """Take a node's GPUs, CPU and memory for a job, which must be allowed there and fit."""
         there, trace, cluster = self.nodes[node], self.trace, self.cluster
@@ -146,21 +172,29 @@ class _Replay:
         there, amount = self.nodes[node], self.jobs[job].places[node]
         gpus = math.ceil(amount / 1000)
         there.used += sign * amount
-        there.cpu_used += sign * gpus * self.cpu[job]
-        there.mem_used += sign * gpus * self.mem[job]
+        cpu, mem = self.jobs[job].each or (self.cpu[job], self.mem[job])
+        there.cpu_used += sign * gpus * cpu
+        there.mem_used += sign * gpus * mem
 
     def leave(self, job: int, state: str) -> None:
         """A job gives everything back."""
         for node in self.jobs[job].places:
             self.shift(job, node, -1)
-        self.jobs[job].places = {}
+        self.jobs[job].places, self.jobs[job].each, self.jobs[job].servers = {}, None, 0
         self.jobs[job].state = state
 
     def speed(self, job: int) -> float:
         """Of the slowest node that a job is on, and in proportion to its GPUs."""
         me, kinds = self.jobs[job], self.cluster.gpu_types
         slowest = min(self.cluster.speeds.get(kinds[self.nodes[node].kind], 1.0) for node in me.places)
-        return slowest * sum(me.places.values()) / self.demand[job]
+        if me.each and self.trace.max_cpus[job] | self.trace.min_cpus[job]:
+            slowest *= (me.each[0] / self.cpu[job]) ** CPU_POWER
+        asked, has, width = int(self.trace.servers[job]), self.demand[job], sum(me.places.values())
+        if asked:
+            has, width = has // 1000, width // 1000
+            serving = me.servers or (asked if width == has else math.ceil(width / (SERVED + 1)))
+            width, has = min(width - serving, SERVED * serving), min(has - asked, SERVED * asked)
+        return slowest * width / has
 
     def settle(self, job: int) -> None:
         """Count the work done up to now."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter.errors import TraceError
-from shunter.model import GPU, Column, widths_are_wrong
+from shunter.model import GPU, Column, amounts_are_wrong, servers_are_wrong, widths_are_wrong
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 REQUIRED = ("job_id", "submit", "duration", "gpus")
 RANGE = ("min_gpus", "max_gpus")
+AMOUNTS = {"cpus": ("cores", 1000), "mem_gib": ("GiB", 1024)}  # of an instance
+RANGED = (*RANGE, *(name for each in AMOUNTS for name in (each, f"min_{each}", f"max_{each}")), "servers")
 SHOWN = 5  # problems reported in full; the rest are counted
 FIRST = ", the first:"  # what stands before them in a remark
 FARTHEST_SUBMIT_S = 1e12  # either side of 0; anything beyond is a wrong unit, not a time
@@ -157,15 +159,37 @@ def check_stored(problems: Problems, name: str, about: Column, values: I64) -> N
 
 
 def check_range(problems: Problems, given: Mapping[str, Any]) -> None:
-    """A range of GPUs must hold the number that the job asks for."""
+    """A range of GPUs, or of CPU or memory per instance, must hold what is asked for; servers must leave a worker."""
     gpus = given["gpus"]
-    least, most = (given.get(name, np.zeros_like(gpus)) for name in RANGE)
+    none = np.zeros_like(gpus)
+    least, most = (given.get(name, none) for name in RANGE)
 
     def describe(row: int) -> str:
         return f"got {least[row]} .. {most[row]} for {gpus[row] / GPU:g} GPUs; correct one of them"
 
     must = "min_gpus and max_gpus must be a range of whole GPUs that gpus is in"
     problems.add(widths_are_wrong(gpus, least, most), must, describe)
+    for name in AMOUNTS:
+        check_amounts(problems, name, gpus, *(given.get(key, none) for key in (name, f"min_{name}", f"max_{name}")))
+    servers = given.get("servers", none)
+    problems.add(
+        servers_are_wrong(gpus, least, servers),
+        "servers must leave a worker of gpus, and min_gpus must be 2 or more",
+        lambda row: f"got {servers[row]} of {gpus[row] / GPU:g}, min_gpus {least[row]}; correct one of them",
+    )
+
+
+def check_amounts(problems: Problems, name: str, gpus: I64, whole: I64, least: I64, most: I64) -> None:
+    """A range of CPU or memory of an instance must hold what it asks for: that of the job over its GPUs."""
+    unit, scale = AMOUNTS[name]
+    each = -(-whole // np.maximum(gpus // GPU, 1))
+
+    def describe(row: int) -> str:
+        asked = f"{each[row] / scale:g} {unit}"
+        return f"got {least[row] / scale:g} .. {most[row] / scale:g} for {asked}; correct one of them"
+
+    must = f"min_{name} and max_{name} must be a range that {name} over gpus is in"
+    problems.add(amounts_are_wrong(each, least, most), must, describe)
 
 
 def check_ids(problems: Problems, ids: pl.Series, kept: NDArray[np.bool_] | None = None) -> None:

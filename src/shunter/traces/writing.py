@@ -13,7 +13,7 @@ import numpy as np
 from shunter.errors import TraceError
 from shunter.model import GPU, Column, Trace
 from shunter.safe_files import whole
-from shunter.traces.checks import RANGE, REQUIRED, Problems, check_ids, check_range, check_stored
+from shunter.traces.checks import RANGED, REQUIRED, Problems, check_ids, check_range, check_stored
 from shunter.world import I64
 
 SWF_STATUS = {"completed": 1, "failed": 0, "timeout": 0, "cancelled": 5}
@@ -31,7 +31,7 @@ def write(trace: Trace, path: Path) -> None:
     for name, about in Trace.columns().items():
         if about.scale:
             check_stored(problems, name, about, getattr(trace, name))
-    check_range(problems, {name: getattr(trace, name) for name in ("gpus", *RANGE)})
+    check_range(problems, {name: getattr(trace, name) for name in ("gpus", *RANGED)})
     problems.raise_if_any()
     put(trace, path)
 

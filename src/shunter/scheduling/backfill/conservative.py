@@ -11,6 +11,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
+from shunter.instances import cpu_of, mem_of
 from shunter.scheduling.backfill.easy import expected_end
 from shunter.scheduling.placing import add_start, draw_for, held, may_use
 from shunter.scheduling.queue.heaps import insert, remove
@@ -82,8 +83,8 @@ def present(world: World, queue: Queue) -> None:
             if world.clock[w.BOUNDED] == 1:
                 row = split(queue, end)
                 for later in range(row, queue.state.profile_rows):
-                    profile.cpu[later, node] += world.jobs[w.CPU, job]
-                    profile.mem[later, node] += world.jobs[w.MEM, job]
+                    profile.cpu[later, node] += cpu_of(world, job)
+                    profile.mem[later, node] += mem_of(world, job)
     for gpu in range(len(freed)):
         node = world.gpus[w.NODE, gpu]
         if freed[gpu] > 0 and world.nodes[w.NODE_STATE, node] == w.UP:

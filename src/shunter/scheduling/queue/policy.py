@@ -348,17 +348,18 @@ def decode(decision: Decision) -> Plan:
     """A compiled plan as actions."""
     actions: list[Action] = []
     used = 0
-    for kind, target, coded, arg in decision.actions[: decision.counts[0]].tolist():
+    for kind, target, coded, arg, *each in decision.actions[: decision.counts[0]].tolist():
         shared, size = divmod(coded, w.SHARED)
         gpus = tuple(decision.gpu_ids[used : used + size].tolist())
         if kind == w.A_START:
-            actions.append(Start(target, gpus, None if arg == w.NEVER else arg, bool(shared)))
+            lease = None if arg == w.NEVER else arg
+            actions.append(Start(target, gpus, lease, bool(shared), *(value or None for value in each)))
         elif kind == w.A_PREEMPT:
             actions.append(Preempt(target, keep=bool(arg)))
         elif kind == w.A_MIGRATE:
             actions.append(Migrate(target, gpus))
         elif kind == w.A_RESIZE:
-            actions.append(Resize(target, gpus))
+            actions.append(Resize(target, gpus, *(value or None for value in each)))
         elif kind == w.A_ASSIGN:
             actions.append(Assign(target, arg))
         else:

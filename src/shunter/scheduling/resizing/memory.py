@@ -6,8 +6,9 @@ import numpy as np
 
 from shunter import world as w
 from shunter.arrays import F1, F2, I1, Arrays, Variables
+from shunter.instances import training_by_width
 from shunter.model import View
-from shunter.world import F64, I64, World
+from shunter.world import I64, World
 
 UNKNOWN = -1.0  # of work: the job has not come yet
 
@@ -21,7 +22,7 @@ class ResizingConfig(Arrays):
 
 
 class Speeds(Arrays):
-    """Speeds by kind of job (a curve and a number of GPUs asked for) and width; 1: as the trace has it."""
+    """Speeds by kind of job (a curve, GPUs asked for and servers of them) and width; 1: as the trace has it."""
 
     together: F2  # (kinds, GPUs + 1) on one machine
     apart: F2  # across machines
@@ -104,20 +105,17 @@ def state_for(view: View, step: int, lightest: bool, own: Arrays) -> ResizingSta
 
 def speeds_by_kind(world: World, most: int, node_gpus: int) -> tuple[I64, Speeds]:
     """The kind of each job, and the speeds of each kind at all widths up to the most."""
-    pairs, kind = np.unique(world.jobs[[w.CURVE, w.GPUS]], axis=1, return_inverse=True)
+    servers = world.instances[w.SERVERS] if world.instances.shape[1] else np.zeros_like(world.jobs[w.GPUS])
+    pairs, kind = np.unique(np.vstack((world.jobs[[w.CURVE, w.GPUS]], servers)), axis=1, return_inverse=True)
     together, apart = (np.zeros((pairs.shape[1], most + 1)) for _ in range(2))
     unit = np.zeros(pairs.shape[1])
-    for at, (curve, asked) in enumerate(pairs.T.tolist()):
-        unit[at] = asked if curve < 0 else world.scaling[2 * curve, asked]
+    for at, (curve, asked, serving) in enumerate(pairs.T.tolist()):
+        work = training_by_width(asked, serving, max(most, asked))
+        unit[at] = work[asked] if curve < 0 else world.scaling[2 * curve, work[asked]]
         for way, table in enumerate((together, apart)):
-            table[at] = linear(most) if curve < 0 else world.scaling[2 * curve + way, : most + 1]
+            table[at] = work[: most + 1] if curve < 0 else world.scaling[2 * curve + way, work[: most + 1]]
             table[at] /= unit[at]
     best = np.where(np.arange(most + 1) <= node_gpus, together, apart)
     return kind.reshape(-1), Speeds(
         together, apart, best, best * unit[:, None], np.maximum.accumulate(best, axis=1), unit
     )
-
-
-def linear(most: int) -> F64:
-    """Speeds in proportion to GPUs."""
-    return np.arange(most + 1, dtype=np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
+from shunter.instances import cpu_of, mem_of
 from shunter.scheduling.placing import add_other, add_placed, add_start, held, may_use, sort
 from shunter.scheduling.resizing.known_jobs import stays
 from shunter.scheduling.resizing.memory import Draft, ResizingState
@@ -70,8 +71,8 @@ def shift(world: World, draft: Draft, job: int, gpu: int, sign: int) -> None:
     """A job leaves a GPU (+1) or takes it (-1)."""
     node = world.gpus[w.NODE, gpu]
     draft.tenants[gpu] -= sign
-    draft.cpu[node] += sign * world.jobs[w.CPU, job]
-    draft.mem[node] += sign * world.jobs[w.MEM, job]
+    draft.cpu[node] += sign * cpu_of(world, job)
+    draft.mem[node] += sign * mem_of(world, job)
     if world.nodes[w.NODE_STATE, node] == w.UP:
         if sign > 0 and draft.tenants[gpu] == 0:
             draft.free[node] += 1
@@ -152,7 +153,7 @@ def enlarge(world: World, state: ResizingState, plan: Decision, job: int) -> Non
 @kernel
 def measure_room(world: World, draft: Draft, job: int) -> int:
     """How many GPUs of each node a job could have; returns how many of all."""
-    total, cpu, mem = 0, world.jobs[w.CPU, job], world.jobs[w.MEM, job]
+    total, cpu, mem = 0, cpu_of(world, job), mem_of(world, job)
     for node in range(len(draft.free)):
         most = draft.free[node]
         if most > 0 and not may_use(world, job, node):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter import world as w
+from shunter.instances import training_by_width
 from shunter.model import View
 from shunter.world import F64, I64
 
@@ -73,15 +74,14 @@ def active_jobs(view: View, expected: Mapping[int, float]) -> ActiveJobs:
 
 def _speeds(view: View, rows: I64, most: int) -> tuple[F64, F64]:
     """Speeds by width, and what speed 1 is in units of one GPU."""
-    curve, asked = view.world.jobs[w.CURVE, rows], view.jobs.gpus[rows].astype(float)
-    linear = np.arange(most + 1) / asked[:, None]
-    speed, unit = np.stack((linear, linear)), asked.copy()
-    known = np.flatnonzero(curve >= 0)
-    if len(known):
-        table = view.world.scaling[:, : most + 1]
-        unit[known] = table[2 * curve[known], view.jobs.gpus[rows[known]]]
+    speed, unit = np.zeros((2, len(rows), most + 1)), np.zeros(len(rows))
+    for at, job in enumerate(rows.tolist()):
+        curve, asked, servers = (int(x[job]) for x in (view.world.jobs[w.CURVE], view.jobs.gpus, view.jobs.servers))
+        work = training_by_width(asked, servers, max(most, asked))
         for way in range(2):
-            speed[way, known] = table[2 * curve[known] + way] / unit[known, None]
+            table = work.astype(float) if curve < 0 else view.world.scaling[2 * curve + way, work]
+            unit[at] = unit[at] if way else table[asked]
+            speed[way, at] = table[: most + 1] / unit[at]
     return speed, unit
 
 

@@ -39,8 +39,8 @@ class FreeRoom:
                 self.gpus[node].remove(gpu)
             else:
                 self.gpus[node].append(gpu)
-            self.cpu[node] += sign * int(self.view.jobs.cpu[job])
-            self.mem[node] += sign * int(self.view.jobs.mem[job])
+            self.cpu[node] += sign * int(self.view.jobs.cpu_now[job])
+            self.mem[node] += sign * int(self.view.jobs.mem_now[job])
 
     def within(self, job: int, node: int) -> int:
         """How many GPUs of a node a job could have."""
@@ -48,7 +48,10 @@ class FreeRoom:
         if not self.gpus[node] or not up or not self.view.admits(node, job):
             return 0
         most = len(self.gpus[node])
-        for free, each in ((self.cpu[node], self.view.jobs.cpu[job]), (self.mem[node], self.view.jobs.mem[job])):
+        for free, each in (
+            (self.cpu[node], self.view.jobs.cpu_now[job]),
+            (self.mem[node], self.view.jobs.mem_now[job]),
+        ):
             if each:
                 most = min(most, max(free, 0) // int(each))
         return most
