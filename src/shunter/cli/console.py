@@ -196,6 +196,9 @@ _CLUSTER = "64x8, 16x8:v100+16x2:p100, a TOML file, a ready-made name, or auto."
 ClusterOption: TypeAlias = Annotated[
     str | None, typer.Option("--cluster", "-c", metavar="C", help=_CLUSTER, autocompletion=cluster_names)
 ]
+DeviceOption: TypeAlias = Annotated[
+    str, typer.Option("--device", metavar="D", help="What trains the networks: cpu or cuda; weights differ a little.")
+]
 SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Random seed.")]
 WorkersOption: TypeAlias = Annotated[
     int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; default: one per core.")

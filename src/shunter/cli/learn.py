@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from shunter.cli.console import (
     ClusterOption,
     ColumnsOption,
+    DeviceOption,
     DropOption,
     ForceOption,
     FormatOption,
@@ -107,6 +108,7 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the model goes.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from FILE.checkpoint.")] = False,
     threads: ThreadsOption = 1,
+    device: DeviceOption = "cpu",
     seed: SeedOption = 0,
     since: SinceOption = None,
     until: UntilOption = None,
@@ -137,7 +139,7 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     )
     task = Task(
         ground, agent, objective, base, seed, rounds, episodes, patience=patience, threads=threads, visible=visible,
-        filter=filter,
+        device=device, filter=filter,
     )  # fmt: skip
     trainer = Trainer(task)
     if resume:

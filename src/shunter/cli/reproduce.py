@@ -11,6 +11,7 @@ import typer
 
 from shunter.cli.console import (
     DaskOption,
+    DeviceOption,
     ForceOption,
     JsonOption,
     SeedOption,
@@ -250,6 +251,7 @@ def rltune(  # noqa: PLR0913, PLR0917  one argument per option
     episodes: Annotated[
         int | None, typer.Option("--episodes", min=4, metavar="N", help="Windows of an epoch; default: 100.")
     ] = None,
+    device: DeviceOption = "cpu",
     quick: Annotated[
         bool, typer.Option("--quick", help="Quick version: philly and lublin, one training of 3 short epochs each.")
     ] = False,
@@ -279,6 +281,7 @@ def rltune(  # noqa: PLR0913, PLR0917  one argument per option
         epochs=epochs or usual.epochs,
         episodes=episodes or usual.episodes,
         seed=seed,
+        device=device,
     )
     study.check(part)
     with progress("training", "trainings") as on_training:

@@ -1,11 +1,14 @@
 """Proximal policy optimisation with the settings of RLScheduler, SchedInspector and RLTune (Spinning Up's PPO).
 
 Only this module needs torch. Decisions are cut into a fixed number of parts whose gradients are added in their order,
-so that the same seed gives the same weights on one thread or several.
+so that the same seed gives the same weights on one thread or several. A GPU, too, gives the same
+weights for the same seed, but not those of a CPU: it adds in another order.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from shunter import extras
+from shunter.errors import ModelError
 from shunter.learning.agents import KERNEL, Agent, flat, with_numbers
 from shunter.learning.episodes import INSPECT, SKIP, Record
 from shunter.policies.scored.models import ScoreModel
 from shunter.seeding import rng
 from shunter.world import F64, I64
 
-PARTS = 2  # of the decisions of an epoch
+CPU, CUDA = "cpu", "cuda"  # where the networks are trained; episodes are played on the CPU
+PARTS = {CPU: 2, CUDA: 1}  # of the decisions of an epoch
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,11 @@ def advantages(values: F64, reward: F64, last: Any, settings: Settings) -> tuple
 class Learner:
     """A policy network, a value network, and their optimisers."""
 
-    def __init__(self, agent: Agent, seed: int, settings: Settings | None = None, threads: int = 1) -> None:
-        self._torch = extras.load("torch", "PPO")
-        self._torch.set_num_threads(1)  # parts are what runs side by side
+    def __init__(
+        self, agent: Agent, seed: int, settings: Settings | None = None, threads: int = 1, device: str = CPU
+    ) -> None:
+        self._torch = _torch_on(device)
+        self._device, self._parts = device, PARTS[device]
         self.settings, self._agent, self._threads = settings or Settings(), agent, threads
         draws = rng(seed, "networks")
         self._form = agent.untrained(draws)
@@ -93,6 +100,9 @@ class Learner:
 
     # -- the networks
 
+    def _tensor(self, numbers: Any) -> Any:
+        return self._torch.tensor(numbers, device=self._device)
+
     def _tensors(self, numbers: F64, width: int, widths: tuple[int, ...]) -> list[Any]:
         """Weights and constants of each layer."""
         made, begin = [], 0
@@ -100,7 +110,7 @@ class Learner:
             for shape in ((width, outputs), (outputs,)):
                 size = int(np.prod(shape))
                 part = numbers[begin : begin + size].reshape(shape).astype(np.float32)
-                made.append(self._torch.tensor(part, requires_grad=True))
+                made.append(self._tensor(part).requires_grad_())
                 begin += size
             width = outputs
         return made
@@ -126,46 +136,49 @@ class Learner:
     def learn(self, batch: LearningBatch) -> dict[str, float]:
         """One epoch; returns how often each network was changed, and how far the policy moved."""
         states = _states(batch)
-        known = self._forward(self._value, self._torch.tensor(states)).detach().numpy().astype(np.float64)
+        known = self._forward(self._value, self._tensor(states)).detach().cpu().numpy().astype(np.float64)
         ahead, returns = advantages(known, batch.reward, batch.last, self.settings)
         ahead = (ahead - ahead.mean()) / (ahead.std() + 1e-8)
+        parts = [self._part(batch, ahead, part) for part in _cut(batch, self._parts)]
         with ThreadPoolExecutor(self._threads) as pool:
-            steps, moved = self._improve_policy([self._part(batch, ahead, part) for part in _cut(batch)], pool)
-            self._fit_value(states, returns, pool)
+            each = pool.map if min(self._threads, self._parts) > 1 else map
+            steps, moved = self._improve_policy(parts, each)
+            self._fit_value(states, returns, each)
         return {"policy_steps": steps, "divergence": moved}
 
     def _part(self, batch: LearningBatch, ahead: F64, part: slice) -> tuple[Any, ...]:
         """The tensors of some decisions."""
         begin = batch.begin[part.start : part.stop + 1]
         sizes = np.diff(begin)
-        torch = self._torch
-        return (
-            torch.tensor(batch.seen[begin[0] : begin[-1]].astype(np.float32)),
-            torch.tensor(np.repeat(np.arange(len(sizes)), sizes)),
-            torch.tensor((begin[:-1] - begin[0] + batch.chosen[part]) if self._agent.mode != INSPECT else begin[:-1]),
-            torch.tensor(batch.chosen[part] == SKIP),
-            torch.tensor(batch.log_probability[part].astype(np.float32)),
-            torch.tensor(ahead[part].astype(np.float32)),
+        arrays = (
+            batch.seen[begin[0] : begin[-1]].astype(np.float32),
+            sizes,
+            (begin[:-1] - begin[0] + batch.chosen[part]) if self._agent.mode != INSPECT else begin[:-1],
+            batch.chosen[part] == SKIP,
+            batch.log_probability[part].astype(np.float32),
+            ahead[part].astype(np.float32),
         )
+        return tuple(map(self._tensor, arrays))
 
-    def _log_probability(self, rows: Any, of: Any, chosen: Any, skipped: Any, count: int) -> Any:
+    def _log_probability(self, rows: Any, sizes: Any, chosen: Any, skipped: Any) -> Any:
         """Of what was chosen at each decision, by the policy as it is."""
         torch = self._torch
         values = self._forward(self._policy, rows)
         if self._agent.mode == INSPECT:
             return -torch.nn.functional.softplus(torch.where(skipped, -values, values))
         score = -values
-        most = torch.full((count,), -torch.inf).scatter_reduce(0, of, score.detach(), "amax")
-        total = torch.zeros(count).index_add(0, of, torch.exp(score - most[of]))
-        return score[chosen] - most - torch.log(total)
+        most = torch.segment_reduce(score.detach(), "max", lengths=sizes, unsafe=True)
+        spread = torch.repeat_interleave(most, sizes, output_size=len(score))
+        total = torch.segment_reduce(torch.exp(score - spread), "sum", lengths=sizes, unsafe=True)
+        return score.index_select(0, chosen) - most - torch.log(total)
 
-    def _improve_policy(self, parts: list[tuple[Any, ...]], pool: ThreadPoolExecutor) -> tuple[int, float]:
+    def _improve_policy(self, parts: list[tuple[Any, ...]], each: Callable[..., Iterable[Any]]) -> tuple[int, float]:
         torch, settings = self._torch, self.settings
         decisions = sum(len(part[4]) for part in parts)
 
         def gradient(part: tuple[Any, ...]) -> tuple[float, Any]:
-            rows, of, chosen, skipped, before, ahead = part
-            now = self._log_probability(rows, of, chosen, skipped, len(before))
+            rows, sizes, chosen, skipped, before, ahead = part
+            now = self._log_probability(rows, sizes, chosen, skipped)
             ratio = torch.exp(now - before)
             bounded = torch.clamp(ratio, 1 - settings.clip, 1 + settings.clip)
             loss = -torch.minimum(ratio * ahead, bounded * ahead).sum() / decisions
@@ -173,24 +186,24 @@ class Learner:
 
         moved = 0.0
         for step in range(settings.policy_steps):
-            found = list(pool.map(gradient, parts))
+            found = list(each(gradient, parts))
             moved = sum(part for part, _ in found)
             if moved > 1.5 * settings.most_divergence:
                 return step, moved
             _step(self._policy_steps, self._policy, [gradients for _, gradients in found])
         return settings.policy_steps, moved
 
-    def _fit_value(self, states: Any, returns: F64, pool: ThreadPoolExecutor) -> None:
+    def _fit_value(self, states: Any, returns: F64, each: Callable[..., Iterable[Any]]) -> None:
         torch = self._torch
-        cut = np.array_split(np.arange(len(returns)), PARTS)
-        parts = [(torch.tensor(states[rows]), torch.tensor(returns[rows].astype(np.float32))) for rows in cut]
+        cut = np.array_split(np.arange(len(returns)), self._parts)
+        parts = [(self._tensor(states[rows]), self._tensor(returns[rows].astype(np.float32))) for rows in cut]
 
         def gradient(part: tuple[Any, Any]) -> Any:
             loss = ((self._forward(self._value, part[0]) - part[1]) ** 2).sum() / len(returns)
             return torch.autograd.grad(loss, self._value)
 
         for _ in range(self.settings.value_steps):
-            _step(self._value_steps, self._value, list(pool.map(gradient, parts)))
+            _step(self._value_steps, self._value, list(each(gradient, parts)))
 
     # -- to go on later
 
@@ -226,8 +239,21 @@ class Learner:
         with self._torch.no_grad():
             for tensor in tensors:
                 part = numbers[begin : begin + tensor.numel()].astype(np.float32).reshape(tuple(tensor.shape))
-                tensor.copy_(self._torch.tensor(part))
+                tensor.copy_(self._tensor(part))
                 begin += tensor.numel()
+
+
+def _torch_on(device: str) -> Any:
+    """torch, made ready to give the same numbers each time."""
+    if device not in PARTS:
+        raise ModelError(f"--device must be {' or '.join(PARTS)}, got '{device}'")
+    if device == CUDA:  # read when the library begins
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch = extras.load("torch", "PPO")
+    torch.set_num_threads(1)  # parts are what runs side by side
+    if device == CUDA and not torch.cuda.is_available():
+        raise ModelError(f"--device {CUDA}: torch {torch.__version__} finds no GPU here; leave it out for the CPU")
+    return torch
 
 
 def _step(optimiser: Any, tensors: list[Any], parts: list[Any]) -> None:
@@ -241,7 +267,7 @@ def _step(optimiser: Any, tensors: list[Any], parts: list[Any]) -> None:
 
 
 def _joined(tensors: list[Any]) -> F64:
-    return np.concatenate([tensor.detach().numpy().ravel() for tensor in tensors]).astype(np.float64)
+    return np.concatenate([tensor.detach().cpu().numpy().ravel() for tensor in tensors]).astype(np.float64)
 
 
 def _untrained(width: int, draws: np.random.Generator) -> F64:
@@ -261,8 +287,8 @@ def _states(batch: LearningBatch) -> Any:
     return np.column_stack((mean, most, np.log1p(sizes) / 6.0)).astype(np.float32)
 
 
-def _cut(batch: LearningBatch) -> list[slice]:
+def _cut(batch: LearningBatch, parts: int) -> list[slice]:
     """The decisions in parts of about as many rows."""
-    goals = batch.begin[-1] * np.arange(1, PARTS) // PARTS
+    goals = batch.begin[-1] * np.arange(1, parts) // parts
     ends = [0, *np.searchsorted(batch.begin, goals).tolist(), len(batch.chosen)]
     return [slice(a, b) for a, b in pairwise(ends) if b > a]

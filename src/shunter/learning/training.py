@@ -57,6 +57,7 @@ class Task:
     patience: int = 25  # rounds without a better model on the windows that are checked
     threads: int = 1
     visible: int = 0  # jobs in view, 0: all
+    device: str = "cpu"  # that trains the networks of PPO: cpu or cuda
     filter: str = ""  # LOW..HIGH: in the first half of the rounds, windows whose slowdown under sjf is between these
 
     def __post_init__(self) -> None:
@@ -69,6 +70,8 @@ class Task:
                 " windows (--jobs)"
             )
 
+        if self.device != "cpu" and not self.made.widths:
+            raise ModelError(f"--device {self.device}: --agent {self.agent} has no network to train; leave it out")
         if self.made.mode == e.INSPECT and not order(self.base).estimates:
             raise ModelError(
                 f"--base {self.base} makes no estimates of run times, which the inspector reads; add backfill=easy"
@@ -348,7 +351,7 @@ class _Gradient:
 
         task = trainer.task
         self._trainer, self._task = trainer, task
-        self._learner = Learner(trainer.agent, task.seed, threads=task.threads)
+        self._learner = Learner(trainer.agent, task.seed, threads=task.threads, device=task.device)
         self._share = 0.0  # of the decisions that are recorded; 0: not known yet
 
     @property

@@ -137,6 +137,7 @@ class RLTunePart:
     episodes: int = 100  # windows of an epoch
     seed: int = 0
     agents: tuple[str, ...] = AGENTS  # those that are trained
+    device: str = "cpu"  # that trains their networks
 
     @property
     def rows(self) -> int:

@@ -41,6 +41,7 @@ class TrainingRunner:
         return Task(
             self.grounds[training.place], training.agent, training.objective, training.base, training.seed,
             self.part.epochs, self.part.episodes, self.part.rows, patience=self.part.epochs, visible=visible,
+            device=self.part.device,
         )  # fmt: skip
 
     def key(self, training: AgentTraining) -> str:
