@@ -141,6 +141,33 @@ def test_longest_first_is_worse_than_fifo_and_shortest_first_is_not():
     assert not window_of(by_submission, 1000)[0].verdict(fifo).worse(strict)
 
 
+def test_a_longer_tail_than_is_allowed_is_worse(monkeypatch):
+    """Shortest first has shorter waits, and its longest jobs are in the system for longer."""
+    fifo, allowed = policy("fifo"), Tolerance(margin=0.05, slack=5, worst_p99=3)
+    window, _ = window_of(shortest_first, 1000)
+    assert window.verdict(fifo).shadow_p99_s == 0  # of 60 jobs nothing is said
+    monkeypatch.setattr(guarding, "LEAST_FOR_P99", 20)
+    verdict = window.verdict(fifo)
+    assert verdict.realised_p99_s > 1.02 * verdict.shadow_p99_s > 0
+    assert not verdict.worse(allowed)
+    assert not verdict.worse(replace(allowed, worst_p99=0))
+    assert verdict.worse(replace(allowed, worst_p99=1.01))
+    same = window_of(by_submission, 1000)[0].verdict(fifo)
+    assert same.realised_p99_s == pytest.approx(same.shadow_p99_s, abs=20)  # ends are seen at the next look
+
+
+def test_waits_of_the_last_day_are_compared(monkeypatch):
+    """A window may be longer than a day: what was waited before does not count."""
+    window, _ = window_of(longest_first, 1000)
+    whole = window.verdict(policy("fifo"))
+    monkeypatch.setattr(guarding, "DAY_MS", 100 * SECOND)
+    lately = window.verdict(policy("fifo"))
+    assert lately.jobs < whole.jobs
+    assert lately.realised_p90_s <= 100 < whole.realised_p90_s
+    assert not GuardWindow(window.begin, 10**9).full(replace(window.begin, now=window.begin.now + 10**9))
+    assert GuardWindow(window.begin, 10**9).full(replace(window.begin, now=window.begin.now + 10**9 + 1))
+
+
 def test_a_job_that_still_waits_counts_with_its_wait_so_far_in_both_worlds():
     """Fifty jobs wait for one that never should have gone first; in the shadow all have long run."""
     lengths = [10_000] + [1] * 50

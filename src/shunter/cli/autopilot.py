@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -54,6 +55,9 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
         str, typer.Option("--limits", metavar="K=V,...", help="objective, worst_p99, worst_fairness, hours, gain ...")
     ] = "",
     every: Annotated[str, typer.Option("--every", metavar="T", help="Time between decisions: 1d, 7d.")] = "7d",
+    repeat: Annotated[
+        int, typer.Option("--repeat", metavar="N", min=1, help="Runs, with run times of jobs that differ by 1 %.")
+    ] = 1,
     since: SinceOption = None,
     until: UntilOption = None,
     seed: SeedOption = 0,
@@ -76,7 +80,7 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
 
     from shunter.adapting.autopilot.candidates import Candidates
-    from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions
+    from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions, repeated
     from shunter.adapting.autopilot.rule import AutopilotLimits
     from shunter.clusters.stop_costs import USUAL
     from shunter.generating.known_jobs import DAY
@@ -96,5 +100,5 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
     )  # fmt: skip
     say_about(setup, cluster, [resolve(baseline).text])
     with progress("flying", "steps") as on_progress:
-        found = PilotReplay(setup, options).run(on_progress)
-    answer(found.as_dict(), autopilot_view, json)
+        found = [PilotReplay(setup, replace(options, copy=copy)).run(on_progress) for copy in range(repeat)]
+    answer(repeated(found), autopilot_view, json)

@@ -34,6 +34,7 @@ T = TypeVar("T")
 PATIENT_INTERVALS, PATIENCE_S = 3, 240.0  # without a round, after which systemd may take us for hung
 AUTO = "auto"  # in place of a policy
 AUTO_MARGIN = 0.05  # the guard's, unless it is set
+AUTO_DAYS = 7.0  # after which its shadow begins anew: the baseline alone for a day says little about weeks
 MOST_SHOWN = 10  # of what can't be read, in one round
 EXAMPLES = """Examples:
 
@@ -190,10 +191,11 @@ class _AutopilotOptions:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="shunter-")))
         make_folder(folder / "hours")
         check_place(folder / "hours")
+        limits = AutopilotLimits.of(self.limits)
         if guard is not None:
-            strict = guard == Tolerance()
-            guard = replace(guard, base=guard.base or chosen.baseline, margin=AUTO_MARGIN if strict else guard.margin)
-        return LivePilot(chosen, AutopilotLimits.of(self.limits), folder, history), guard
+            given = guard if guard != Tolerance() else replace(guard, margin=AUTO_MARGIN, days=AUTO_DAYS)
+            guard = replace(given, base=given.base or chosen.baseline, worst_p99=given.worst_p99 or limits.worst_p99)
+        return LivePilot(chosen, limits, folder, history), guard
 
 
 def mode_named(text: str) -> Mode:

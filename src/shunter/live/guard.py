@@ -29,11 +29,13 @@ from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.params import build, named, param
 from shunter.protocols import Policy
 from shunter.registry import policy, text
+from shunter.world import I64
 
-LONGEST_MS = 86_400_000  # of a window
+DAY_MS = 86_400_000  # waits of the last day are compared
 MOST_ARRIVALS = 2000  # in a window
 GPUS_CHANGED = 0.05  # of those that are up: then the shadow is of another cluster, and a new window begins
 LEAST_JOBS = 20  # without which nothing is said
+LEAST_FOR_P99 = 100  # jobs, without which nothing is said about P99
 LEAST_ENDED = 5  # without which limits are taken as run times
 FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
 COST = 20  # the pause after a check is this many times its duration
@@ -57,6 +59,12 @@ class Tolerance:
         60.0, "and the seconds: a resource manager looks at its queue now and then, a simulation at once", low=0
     )
     patience: int = param(6, "checks in a row that must be worse", low=1)
+    worst_p99: float = param(
+        0.0, "the most that P99 of the time in the system may be, in times of the shadow's; 0: any", low=0
+    )
+    days: float = param(
+        1.0, "days after which the shadow begins anew, from the cluster as it is then", low=0.01, high=30
+    )
     base: str = param(
         "", "the policy of the shadow; none: the nearest to the resource manager's configuration", policy=True
     )
@@ -85,10 +93,18 @@ class WaitComparison:
     shadow_s: float
     realised_p90_s: float
     shadow_p90_s: float
+    realised_p99_s: float = 0.0  # of the time in the system since the window began, not of waits
+    shadow_p99_s: float = 0.0  # 0: of too few jobs
 
     def worse(self, tolerance: Tolerance) -> bool:
         """Whether the real ones are longer than may be."""
-        return self.realised_s > self.shadow_s * (1 + tolerance.margin) + tolerance.slack
+        longer = self.realised_s > self.shadow_s * (1 + tolerance.margin) + tolerance.slack
+        return longer or self.breaks_p99(tolerance)
+
+    def breaks_p99(self, tolerance: Tolerance) -> bool:
+        """Whether the longest times in the system are longer than may be."""
+        most = tolerance.worst_p99 * self.shadow_p99_s
+        return most > 0 and self.realised_p99_s > most + tolerance.slack
 
     def ratio(self, slack_s: float) -> float:
         """Real over simulated, both with the slack, so that seconds don't look like factors."""
@@ -102,13 +118,18 @@ class WaitComparison:
         return (
             f"{self.jobs} jobs waited {self.realised_s:.0f} s on average (P90 {self.realised_p90_s:.0f} s),"
             f" {self.shadow_s:.0f} s (P90 {self.shadow_p90_s:.0f} s) in the shadow"
+            + (
+                f"; P99 in the system {self.realised_p99_s:.0f} s, {self.shadow_p99_s:.0f} s there"
+                * (self.shadow_p99_s > 0)
+            )
         )
 
 
 class GuardWindow:
     """The jobs with GPUs since a moment: those that ran then, waited then, or arrived since."""
 
-    def __init__(self, begin: Snapshot) -> None:
+    def __init__(self, begin: Snapshot, longest_ms: int = DAY_MS) -> None:
+        self.longest_ms = longest_ms
         self.begin = begin = begin.unfolded()  # the shadow needs the tasks of arrays one by one, the first at least
         self.last = begin.now
         self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # ran then, as last seen
@@ -149,28 +170,45 @@ class GuardWindow:
         came = sum(arrival > self.begin.now for arrival in self.arrivals.values())
         before, after = _gpus_up(self.begin), _gpus_up(snapshot)
         return (
-            snapshot.now - self.begin.now > LONGEST_MS
+            snapshot.now - self.begin.now > self.longest_ms
             or came > MOST_ARRIVALS
             or abs(after - before) > GPUS_CHANGED * before
             or {node.name for node in self.begin.nodes} != {node.name for node in snapshot.nodes}
         )
 
     def verdict(self, base: Policy) -> WaitComparison | None:
-        """Compare the waits up to now; None: of too few jobs."""
-        shadow = self.shadow(base)
-        now, names = self.last, [name for name in self.jobs if name in shadow or name in self.starts]
-        requests = self.begin.requests
+        """Compare the waits of the last day; None: of too few jobs."""
+        shadow, now, requests = self.shadow(base), self.last, self.begin.requests
         names = [
             name
-            for name in names
-            if (name in self.starts or self.jobs[name].waits) and _modelled(self.jobs[name], requests)
+            for name in self.jobs
+            if (name in self.starts or (name in shadow and self.jobs[name].waits))
+            and _modelled(self.jobs[name], requests)
         ]
-        if len(names) < LEAST_JOBS:
+        since = max(self.begin.now, now - DAY_MS)
+        arrived = np.array([self.arrivals[name] for name in names], np.int64)
+        begun = [np.array([min(of.get(name, now), now) for name in names], np.int64) for of in (self.starts, shadow)]
+        waits = [np.maximum(each, since) - np.maximum(arrived, since) for each in begun]
+        lately = (arrived >= since) | (waits[0] > 0) | (waits[1] > 0)
+        if np.count_nonzero(lately) < LEAST_JOBS:
             return None
-        arrived = np.array([self.arrivals[name] for name in names])
-        waits = [np.array([min(of.get(name, now), now) for name in names]) - arrived for of in (self.starts, shadow)]
-        (real, real_p90), (other, other_p90) = ((each.mean() / 1000, np.quantile(each, 0.9) / 1000) for each in waits)
-        return WaitComparison(len(names), float(real), float(other), float(real_p90), float(other_p90))
+        (real, real_p90), (other, other_p90) = (
+            (each[lately].mean() / 1000, np.quantile(each[lately], 0.9) / 1000) for each in waits
+        )
+        tails = self._tails(names, arrived, begun[1])
+        return WaitComparison(
+            len(waits[0][lately]), float(real), float(other), float(real_p90), float(other_p90), *tails
+        )
+
+    def _tails(self, names: list[str], arrived: I64, in_shadow: I64) -> tuple[float, float]:
+        """P99 of the time in the system so far in seconds, real and in the shadow; 0 and 0: of too few jobs."""
+        if len(names) < LEAST_FOR_P99:
+            return 0.0, 0.0
+        now, durations = self.last, self.durations()
+        real = np.array([min(self.jobs[name].end, now) if self.jobs[name].over else now for name in names], np.int64)
+        other = np.minimum(in_shadow + np.array([durations[name] for name in names], np.int64), now)
+        found = [float(np.quantile(each - arrived, 0.99)) / 1000 for each in (real, other)]
+        return found[0], found[1]
 
     # -- the shadow
 
@@ -268,7 +306,7 @@ class Guard:
             self.window, self.worse = None, 0  # when the jobs are taken again, the comparison begins again too
             return
         if self.window is None or self.window.full(snapshot):
-            self.window = GuardWindow(snapshot)
+            self.window = GuardWindow(snapshot, round(self.tolerance.days * DAY_MS))
         self.window.note(snapshot)
         if time.monotonic() >= self._due:
             self._check(self.window)

@@ -44,6 +44,7 @@ class LivePilot:
     _search: BackgroundSearch = field(default_factory=BackgroundSearch)
     _ended: JobsToKeep = field(default_factory=JobsToKeep)
     _sent: list[LiveJob] = field(default_factory=list)  # ended jobs that the search is to keep
+    _shortlist: tuple[str, ...] = ()  # of the last search; the next one tries them, too
     _in_force: str = ""
     _switched: float = -float("inf")  # by the monotonic clock: the other one may jump
     _due: float = -float("inf")
@@ -110,7 +111,7 @@ class LivePilot:
             self._search.start(
                 PilotTask(
                     self.folder, joined(self.history, new), present, ran, machines.cluster, snapshot.now,
-                    self._in_force, since_h, self.candidates, self.limits, self.cpu_s,
+                    self._in_force, since_h, self.candidates, self.limits, self.cpu_s, self._shortlist,
                 )
             )  # fmt: skip
         except BaseException:  # no process, no memory
@@ -135,6 +136,7 @@ class LivePilot:
     def _weigh(self, found: PilotAnswer) -> None:
         verdict = found.verdict
         self.remark = _said(verdict, found.problems)
+        self._shortlist = tuple(text for text in verdict.shortlist if self.candidates.contains(text))
         if verdict.answer is not PilotAction.SWITCH or found.in_force != self._in_force:
             return
         if not self.candidates.contains(verdict.policy):

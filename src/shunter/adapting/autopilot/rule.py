@@ -1,7 +1,7 @@
 """The decision rule of an autopilot, the same in a replay and on a live cluster.
 
-It replays the last weeks with every candidate.  Settings are compared on the older days of them, and the last days must
-confirm the choice.  The limits hold on all days, so the last ones only leave settings out of a search.
+It replays the last weeks with every candidate.  A search tries each once; the best of it are compared on several copies
+of the same weeks, because a queue is chaotic and one run says little.  The last days must confirm the choice.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shunter import registry
 from shunter.adapting.autopilot.candidates import Candidates
+from shunter.adapting.autopilot.near_copies import near_times
 from shunter.adapting.objectives import OBJECTIVES, jct_of, rho_of
 from shunter.cluster import Cluster
 from shunter.errors import AbandonedError, PolicyError, RunError
@@ -26,9 +26,10 @@ from shunter.params import build, named, param
 from shunter.report.finish_fairness import FAIR
 from shunter.sim.engine import Simulator
 from shunter.tuning.sampling import sampled, search_named
-from shunter.world import F64
+from shunter.world import F64, I64
 
 DECISIONS_PER_JOB, DECISIONS_AT_LEAST = 100, 20_000  # after which a run is abandoned
+FINALISTS = 3  # policies of a search that are compared on all copies
 WORTH_A_SEARCH = 0.01  # share of the time in the system that the baseline's jobs wait; below, nothing is to be gained
 
 
@@ -42,12 +43,14 @@ class AutopilotLimits:
         0.95, "the least that the share of jobs with rho <= 1 may be, in times of the baseline's", low=0, high=10
     )
     hours: float = param(24.0, "hours between two switches, at least", low=0.01, high=8760)
-    gain: float = param(1.03, "times as good must another policy be to switch", low=1, high=100)
+    gain: float = param(1.03, "times as good must another policy be to leave the baseline", low=1, high=100)
+    again: float = param(1.1, "times as good must another policy be to leave a choice", low=1, high=100)
     days: float = param(14.0, "days of the past on which candidates are tried, at most", low=0.01, high=84)
     least_days: float = param(7.0, "days of the past without which nothing is switched", low=0.01, high=84)
     least_jobs: int = param(200, "ended jobs without which nothing is switched", low=1, high=1_000_000)
-    check_days: float = param(4.0, "the last days, which confirm a choice and are not searched on", low=0.005, high=42)
+    check_days: float = param(4.0, "the last days, on which a choice must be better, too", low=0.005, high=42)
     budget: int = param(48, "runs of one search", low=2, high=10_000)
+    copies: int = param(3, "replays of the best, with run times that differ by 1 %", low=1, high=100)
 
     @classmethod
     def of(cls, text: str) -> AutopilotLimits:
@@ -76,6 +79,7 @@ class PilotVerdict:
     evidence: str = ""
     evaluations: int = 0
     seconds: float = 0.0
+    shortlist: tuple[str, ...] = ()  # the best of the search; the next search tries them, too
 
 
 @dataclass(frozen=True)
@@ -98,51 +102,58 @@ class PastDays:
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """What a policy would have done with past days."""
+    """What a policy would have done with past days, a row per copy of them."""
 
-    jct: F64  # seconds, per job
-    fair: F64  # 1: rho is at most 1
+    jct: F64  # (copies, jobs) seconds
+    fair: F64  # (copies, jobs) 1: rho is at most 1
     waited: float  # share of the time in the system
 
     @property
     def p99(self) -> float:
-        """Of the JCT."""
-        return float(np.nanpercentile(self.jct, 99))
+        """Of the JCT, mean of the copies."""
+        return float(np.nanpercentile(self.jct, 99, axis=1).mean())
 
 
 @dataclass
 class Autopilot:
-    """Decides, again and again, which policy is in force; ``replayed`` policies are kept for one decision."""
+    """Decides, again and again, which policy is in force; what was replayed is kept for one decision."""
 
     candidates: Candidates
     limits: AutopilotLimits = field(default_factory=AutopilotLimits)
     seed: int = 0
     on_evaluation: Callable[[], None] = lambda: None
 
-    def decide(self, past: PastDays, in_force: str, since_switch_h: float = math.inf) -> PilotVerdict:
-        """What should be in force now, by what is known of the past."""
-        begun, limits = time.perf_counter(), self.limits
+    def decide(
+        self, past: PastDays, in_force: str, since_switch_h: float = math.inf, shortlist: Sequence[str] = ()
+    ) -> PilotVerdict:
+        """What should be in force now, by what is known of the past; ``shortlist`` is that of the verdict before."""
+        begun, limits, kept = time.perf_counter(), self.limits, tuple(shortlist)
         window = past.last(limits.days)
         if why := self._unknown(window):
-            return PilotVerdict(PilotAction.UNKNOWN, in_force, why)
+            return PilotVerdict(PilotAction.UNKNOWN, in_force, why, shortlist=kept)
         if since_switch_h < limits.hours:
             why = f"the last switch was {since_switch_h:.1f} h ago, and one per {limits.hours:g} h is allowed"
-            return PilotVerdict(PilotAction.STAY, in_force, why)
-        trial = _Trial(window, self, limits.check_days)
+            return PilotVerdict(PilotAction.STAY, in_force, why, shortlist=kept)
+        trial = _Trial(window, self)
         base = trial.of(self.candidates.baseline)
         if base is None:
-            return PilotVerdict(PilotAction.UNKNOWN, in_force, "the baseline could not be replayed")
+            return PilotVerdict(PilotAction.UNKNOWN, in_force, "the baseline could not be replayed", shortlist=kept)
         if base.waited < WORTH_A_SEARCH and in_force == self.candidates.baseline:
-            return PilotVerdict(PilotAction.STAY, in_force, f"jobs hardly wait ({base.waited:.1%} of their time)")
-        found = trial.searched(in_force, limits.budget)
-        return self._verdict(trial, found, in_force, time.perf_counter() - begun)
+            why = f"jobs hardly wait ({base.waited:.1%} of their time)"
+            return PilotVerdict(PilotAction.STAY, in_force, why, shortlist=kept)
+        found = trial.searched((in_force, *kept), limits.budget)
+        final = _Trial(window, self, limits.copies)
+        verdict = self._verdict(final, found, in_force, trial)
+        runs, seconds = len(trial.runs) + limits.copies * len(final.runs), time.perf_counter() - begun
+        return replace(verdict, evaluations=runs, seconds=seconds, shortlist=tuple(found))
 
     def best_fixed(self, past: PastDays, budget: int) -> str:
-        """The best choice on all of the past days, within the limits; the baseline where too little is known."""
-        window = past.last(self.limits.days)
+        """The best choice on the past days, within the limits; the baseline where too little is known."""
+        window, base = past.last(self.limits.days), self.candidates.baseline
         if self._unknown(window):
-            return self.candidates.baseline
-        return _Trial(window, self, 0.0).searched(self.candidates.baseline, budget)
+            return base
+        found = _Trial(window, self).searched((base,), budget)
+        return _Trial(window, self, self.limits.copies).best((base, *found))
 
     def _unknown(self, past: PastDays) -> str:
         limits = self.limits
@@ -154,84 +165,108 @@ class Autopilot:
             return f"no job came in the last {limits.check_days:g} days, or none before them"
         return ""
 
-    def _verdict(self, trial: _Trial, best: str, in_force: str, seconds: float) -> PilotVerdict:
-        base, limits = self.candidates.baseline, self.limits
-        outside = "" if in_force == base else trial.outside(in_force)
-        tried, numbers = len(trial.runs), trial.evidence(best, in_force)
-        if outside and (best == base or not trial.confirmed(best, base)):
-            return PilotVerdict(PilotAction.SWITCH, base, f"back to the baseline: {outside}", numbers, tried, seconds)
-        if best == in_force:
-            return PilotVerdict(PilotAction.STAY, in_force, trial.nothing_better(in_force), numbers, tried, seconds)
-        gain = trial.gain(best, in_force)
-        if not outside and gain < limits.gain:
-            why = f"{best} would be {gain:.3f} times as good, and {limits.gain:g} is needed"
-            return PilotVerdict(PilotAction.STAY, in_force, why, numbers, tried, seconds)
-        if not trial.confirmed(best, base if outside else in_force):
-            why = f"the last {limits.check_days:g} days don't confirm {best}"
-            return PilotVerdict(PilotAction.STAY, in_force, why, numbers, tried, seconds)
-        because = f"it would have been {gain:.3f} times as good in the days before" + (
-            f", and {outside}" if outside else ""
+    def _verdict(self, final: _Trial, found: Sequence[str], in_force: str, trial: _Trial) -> PilotVerdict:
+        """What the finalists of a search lead to."""
+        base, limits, best = (
+            self.candidates.baseline,
+            self.limits,
+            final.best((in_force, self.candidates.baseline, *found)),
         )
-        return PilotVerdict(PilotAction.SWITCH, best, because, numbers, tried, seconds)
+        outside = "" if in_force == base else final.outside(in_force)
+        numbers = final.evidence(best, in_force)
+        if outside and (best == base or not final.confirmed(best, base)):
+            return PilotVerdict(PilotAction.SWITCH, base, f"back to the baseline: {outside}", numbers)
+        gain = final.gain(best, in_force)
+        if best == in_force:
+            why = trial.nothing_better(in_force)
+        elif not outside and gain < (need := limits.gain if base in (best, in_force) else limits.again):
+            why = f"{best} would be {gain:.3f} times as good, and {need:g} is needed"
+        elif not outside and not final.surely(best, in_force):
+            why = f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
+        elif not final.confirmed(best, base if outside else in_force):
+            why = f"the last {limits.check_days:g} days don't confirm {best}"
+        else:
+            why = f"it would have been {gain:.3f} times as good in the days before" + f", and {outside}" * bool(outside)
+            return PilotVerdict(PilotAction.SWITCH, best, why, numbers)
+        return PilotVerdict(PilotAction.STAY, in_force, why, numbers)
 
 
 def trial_days_empty(past: PastDays, check_days: float) -> bool:
-    """Whether there is nothing to search on, or nothing to confirm a choice with."""
+    """Whether all jobs are of the last days, or none is: the last days would confirm nothing."""
     late = past.trace.submit >= past.now - round(check_days * DAY)
     return not late.any() or bool(late.all())
 
 
 class _Trial:
-    """The candidates on the same past days."""
+    """The candidates on the same past days, and on copies of them with slightly other run times."""
 
-    def __init__(self, past: PastDays, pilot: Autopilot, check_days: float) -> None:
+    def __init__(self, past: PastDays, pilot: Autopilot, copies: int = 1) -> None:
         self.past, self.pilot, self.limits = past, pilot, pilot.limits
-        self.late = past.trace.submit >= past.now - round(check_days * DAY)
+        self.late = past.trace.submit >= past.now - round(pilot.limits.check_days * DAY)
         self.runs: dict[str, Replayed | None] = {}
+        self._copies = [near_times(past.trace.duration, past.trace.limit, at, pilot.seed) for at in range(copies)]
         self._simulator = Simulator(past.trace, past.cluster, seed=pilot.seed)
 
     def of(self, text: str) -> Replayed | None:
         """What a policy would have done; None: it did not come to an end."""
         if text not in self.runs:
-            self.pilot.on_evaluation()
             self.runs[text] = self._replayed(text)
         return self.runs[text]
 
     def _replayed(self, text: str) -> Replayed | None:
-        twin, limit = self._simulator.fork(), DECISIONS_PER_JOB * len(self.past.trace) + DECISIONS_AT_LEAST
+        jct, fair = [], []
+        for durations in self._copies:
+            self.pilot.on_evaluation()
+            twin = self._run(text, durations)
+            if twin is None:
+                return None
+            jct.append(jct_of(twin))
+            fair.append((rho_of(twin) <= FAIR).astype(np.float64))
+        ran = float(np.sum(self._copies)) / 1000
+        return Replayed(np.array(jct), np.array(fair), 1 - ran / max(float(np.nansum(jct)), 1e-9))
+
+    def _run(self, text: str, durations: I64) -> Simulator | None:
+        twin = self._simulator.fork_with(durations)
         try:
-            twin.run(registry.policy(text), budget=limit)
+            twin.run(registry.policy(text), budget=DECISIONS_PER_JOB * len(self.past.trace) + DECISIONS_AT_LEAST)
         except (AbandonedError, PolicyError):
             return None
-        jct = jct_of(twin)
-        if twin.exhausted or np.isnan(jct).all():
-            return None
-        waited = 1 - float(np.nansum(self.past.trace.duration / 1000)) / max(float(np.nansum(jct)), 1e-9)
-        return Replayed(jct, (rho_of(twin) <= FAIR).astype(np.float64), waited)
+        return None if twin.exhausted or np.isnan(jct_of(twin)).all() else twin
 
-    def searched(self, in_force: str, budget: int) -> str:
-        """The best policy within the limits on the older days; of equals the one in force."""
+    def searched(self, begin: Sequence[str], budget: int) -> list[str]:
+        """The best policies within the limits, the best first; those that do the same count once."""
         spaces = self.pilot.candidates.spaces
-        begin = list(dict.fromkeys((in_force, *self.pilot.candidates.first)))
-        if not spaces or budget <= len(begin):
-            return min(begin, key=self.value)
-        search = search_named("random", spaces, budget, self.pilot.seed)
-        return sampled(search, begin, lambda texts: [self.value(text) for text in texts])
+        begin = list(dict.fromkeys((*begin, *self.pilot.candidates.first)))
+        values = {text: self.value(text) for text in begin}
+        if spaces and budget > len(begin):
+            search = search_named("random", spaces, budget, self.pilot.seed)
+            sampled(search, begin, lambda texts: [self.value(text) for text in texts])
+            values = search.seen
+        different: dict[float, str] = {}
+        for text in sorted(values, key=values.__getitem__):
+            different.setdefault(values[text], text)
+        return [text for value, text in different.items() if math.isfinite(value)][:FINALISTS]
+
+    def best(self, texts: Sequence[str]) -> str:
+        """The best of these within the limits; of equals the first."""
+        return min(texts, key=self.value)
 
     def value(self, text: str) -> float:
-        """The objective on the older days, smaller is better; infinite outside of the limits."""
+        """The objective, smaller is better; infinite outside of the limits."""
         found = self.of(text)
         if found is None or (text != self.pilot.candidates.baseline and self.outside(text)):
             return math.inf
-        return self._part(found, ~self.late)
+        return float(self._values(found).mean())
 
-    def _part(self, found: Replayed, rows: NDArray[np.bool_]) -> float:
-        if self.limits.objective == "rho":
-            return 1 - float(found.fair[rows].mean())
-        return float(np.nanmean(found.jct[rows]))
+    def _values(self, found: Replayed, late: bool = False) -> F64:
+        """The objective of each copy, on all days or on the last ones."""
+        rows = self.late if late else np.ones(len(self.late), np.bool_)
+        by_rho = self.limits.objective == "rho"
+        values: F64 = 1 - found.fair[:, rows].mean(axis=1) if by_rho else np.nanmean(found.jct[:, rows], axis=1)
+        return values
 
     def outside(self, text: str) -> str:
-        """Which limit a policy would not have kept, on all the days; "": none."""
+        """Which limit a policy would not have kept; "": none."""
         found, base, limits = self.of(text), self.of(self.pilot.candidates.baseline), self.limits
         if found is None or base is None:
             return f"{text} did not come to an end"
@@ -240,46 +275,45 @@ class _Trial:
         fair, base_fair = float(found.fair.mean()), float(base.fair.mean())
         if fair < limits.worst_fairness * base_fair:
             return f"with {text} {fair:.1%} of the jobs would have rho <= 1, and {base_fair:.1%} with the baseline"
-        better = self.gain(text, self.pilot.candidates.baseline, late=True) if self.late.any() else 1.0
+        better = self.gain(text, self.pilot.candidates.baseline, late=True)
         if better < 1 / limits.gain:
             return f"{text} would have been {better:.2f} times as good as the baseline in the last days"
         return ""
 
     def nothing_better(self, in_force: str) -> str:
         """Why the policy in force is the best: nothing is better, or what is better would not keep the limits."""
-        better = {
-            text: self._part(found, ~self.late)
-            for text, found in self.runs.items()
-            if found is not None and self.gain(text, in_force) >= self.limits.gain
-        }
-        if not better:
-            return "nothing better was found"
-        return f"nothing better was found within the limits: {self.outside(min(better, key=better.__getitem__))}"
+        better = {text: gain for text in self.runs if (gain := self.gain(text, in_force)) >= self.limits.gain}
+        outside = [words for text in sorted(better, key=better.__getitem__) if (words := self.outside(text))]
+        return "nothing better was found" + (f" within the limits: {outside[-1]}" if outside else "")
 
     def gain(self, text: str, other: str, late: bool = False) -> float:
-        """How many times as good a policy is as another, on the older or on the last days."""
+        """How many times as good a policy is as another, on all days or on the last ones."""
         one, two = self.of(text), self.of(other)
         if one is None or two is None:
             return math.inf if two is None else 0.0
-        rows = self.late if late else ~self.late
-        value, present = self._part(one, rows), self._part(two, rows)
+        value, present = float(self._values(one, late).mean()), float(self._values(two, late).mean())
         return present / value if value > 0 else 1.0 if present <= 0 else math.inf
 
+    def surely(self, text: str, other: str) -> bool:
+        """Whether a policy is better than another on every copy."""
+        one, two = self.of(text), self.of(other)
+        return one is not None and (two is None or bool((self._values(one) < self._values(two)).all()))
+
     def confirmed(self, text: str, other: str) -> bool:
-        """Whether the last days, on which settings were not compared, say that a policy is better, too."""
+        """Whether the last days alone say that a policy is better, too."""
         return self.gain(text, other, late=True) > 1
 
     def evidence(self, best: str, in_force: str) -> str:
         """Numbers that a person can check."""
         names = dict.fromkeys((best, in_force, self.pilot.candidates.baseline))
-        parts = [self._numbers(name) for name in names if self.of(name) is not None]
-        return f"{len(self.past.trace)} jobs of {self.past.days:.1f} days, {len(self.runs)} runs: " + "; ".join(parts)
+        parts = [self._numbers(name, found) for name in names if (found := self.of(name)) is not None]
+        return f"{len(self.past.trace)} jobs of {self.past.days:.1f} days, {len(self._copies)} copies: " + "; ".join(
+            parts
+        )
 
-    def _numbers(self, name: str) -> str:
-        found = self.of(name)
-        assert found is not None
-        early, late = (float(np.nanmean(found.jct[rows])) / 3600 for rows in (~self.late, self.late))
-        return f"{name}: JCT {early:.3g} h, last days {late:.3g} h, P99 {found.p99 / 3600:.3g} h"
+    def _numbers(self, name: str, found: Replayed) -> str:
+        jct, late = float(np.nanmean(found.jct)) / 3600, float(np.nanmean(found.jct[:, self.late])) / 3600
+        return f"{name}: JCT {jct:.3g} h, last days {late:.3g} h, P99 {found.p99 / 3600:.3g} h"
 
 
 def past_days(trace: Trace, cluster: Cluster, now: int, fits: Sequence[str] = ()) -> PastDays:

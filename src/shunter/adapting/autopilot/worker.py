@@ -44,6 +44,7 @@ class PilotTask:
     candidates: Candidates
     limits: AutopilotLimits
     cpu_s: int  # seconds of CPU time that it may take
+    shortlist: tuple[str, ...] = ()  # of the search before
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
     known = with_unfinished(kept.read(task.present, task.now), task.present, task.ran, task.now)
     past = past_days(known, task.cluster, task.now, task.candidates.first)
     pilot = Autopilot(task.candidates, task.limits, on_evaluation=alive)
-    verdict = pilot.decide(past, task.in_force, task.since_switch_h)
+    verdict = pilot.decide(past, task.in_force, task.since_switch_h, task.shortlist)
     if verdict.answer is PilotAction.SWITCH:
         warming.rounds(policy(verdict.policy))  # for the controller: it loads what is compiled
     return PilotAnswer(verdict, task.in_force, tuple(kept.problems[:3]))

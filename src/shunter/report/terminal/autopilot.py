@@ -27,7 +27,19 @@ def autopilot_view(found: Mapping[str, Any]) -> RenderableType:
     weeks = table("mean JCT, by week of submission", *(str(at + 1) for at in range(len(_weeks(found, "fixed")))))
     for name, run in found["runs"].items():
         weeks.add_row(Text(run["label"]), *(duration(mean) for mean in _weeks(found, name)))
-    return Group(made, weeks, *(Text(f" {line}") for line in _lines(found)))
+    return Group(made, weeks, *_copies(found), *(Text(f" {line}") for line in _lines(found)))
+
+
+def _copies(found: Mapping[str, Any]) -> list[RenderableType]:
+    """Means of all copies, where there are several."""
+    if "means" not in found:
+        return []
+    made = table(f"means of {found['copies']} copies", "JCT\nmean", "times as good\nas Fixed", "from", "to")
+    for run in found["means"].values():
+        by_copy = run["over_fixed_by_copy"]
+        numbers = (run["over_fixed"], min(by_copy), max(by_copy))
+        made.add_row(Text(run["label"]), duration(run["jct_s"]), *(f"{number:.3f}" for number in numbers))
+    return [made]
 
 
 def _weeks(found: Mapping[str, Any], name: str) -> list[float]:
@@ -46,9 +58,11 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"  day {each['day']:.4g}: {each['answer']}: {change}: {each['why']}")
     days = found["days"]
     worst = max((day["true"] for day in days), default=0.0)
-    bad, back = sum(day["true"] > 1.05 for day in days), sum(day["handed_back"] for day in days)
+    bad, back = sum(day["worse"] for day in days), sum(day["handed_back"] for day in days)
     lines.append(
-        f"{len(days)} days with another policy than the site's: time in the system at most {worst:.3f} times the"
-        f" shadow's, above 1.05 on {bad}; the guard has handed back on {back}"
+        f"{len(days)} days with another policy than the site's: time in the system at most {worst:.3f} times the mean"
+        f" of the shadows', above 1.05 times that of every shadow on {bad}; the guard has handed back on {back}"
     )
+    if not found["runs"]["fixed"]["within_limits"]:
+        lines.append("Fixed breaks the limits on these weeks, so that the aims that are relative to it don't apply")
     return [*lines, *(f"aim '{name}': {AIMS[reached]}" for name, reached in found["aims"].items())]
