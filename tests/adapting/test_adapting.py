@@ -16,7 +16,7 @@ from shunter.adapting.controller import AdaptingScheduler, SearchTimes, plain_ru
 from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.objectives import look_ahead_value
 from shunter.adapting.outlooks import ReplayedHour, TrueHour
-from shunter.adapting.searching import HORIZON, LookAhead, SettingSpace, halved, search_on, search_whole
+from shunter.adapting.searching import HORIZON, LookAhead, SettingSpace, search_halving, search_on, search_whole
 from shunter.adapting.study import (
     AUTOSCHED,
     FIXED,
@@ -214,7 +214,7 @@ def test_halving_tries_twice_the_settings_and_runs_few_to_the_end() -> None:
     ahead, begun = LookAhead(outlook, memory, now, "jct"), []
     counting = dataclasses.replace(ahead)
     object.__setattr__(counting, "begun", lambda text: begun.append(text) or ahead.begun(text))
-    best, values = halved(counting, kind, ["tiresias"], 3)
+    best, values = search_halving(counting, kind, ["tiresias"], 3)
     assert len(set(begun)) == 32
     assert len(begun) == 33  # the best is run once more, at once
     assert len(values) <= 5

@@ -26,7 +26,7 @@ from shunter.adapting.autopilot.rule import (
     PilotVerdict,
     past_days,
 )
-from shunter.adapting.autopilot.shadows import BaselineShadows, JobsBetween
+from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, JobsBetween
 from shunter.cli.main import app
 from shunter.errors import PolicyError, RunError
 from shunter.generating.known_jobs import DAY, HOUR
@@ -231,7 +231,7 @@ def flown(begun, text: str, days: int, limits: AutopilotLimits = QUICK):
     real, until = simulator.fork(), at + days * DAY
     policy = registry.policy(text)
     real.run(policy, until=until, memory=policy.start(real.cluster, memory))
-    return shadows.compared(real, real.durations, until - DAY, until, limits)
+    return shadows.compared(real, [real.durations] * SHADOWS, until - DAY, until, limits)
 
 
 def test_the_baseline_is_its_own_shadow(begun) -> None:

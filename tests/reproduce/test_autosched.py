@@ -92,6 +92,12 @@ def test_a_window_of_a_public_trace_has_a_past(data) -> None:
     assert setup.trace.submit[-1] - setup.trace.submit[0] <= 2 * 86_400_000
 
 
+def test_short_windows_are_run_on_smaller_clusters() -> None:
+    assert AutoschedPart(short=True).machines("philly") == "24x8"
+    assert AutoschedPart(short=True, cluster="2x8").machines("philly") == "2x8"
+    assert not AutoschedPart().machines("philly")
+
+
 @pytest.mark.parametrize(
     ("ours", "verdict"),
     [

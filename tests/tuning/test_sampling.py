@@ -10,6 +10,7 @@ import pytest
 from shunter import registry
 from shunter.params import Among, Between, Growing, declared, named
 from shunter.seeding import rng
+from shunter.tuning.halving import RUNGS, drawn_settings, halved
 from shunter.tuning.sampling import METHODS, ExponentialWeights, sampled, search_named
 from shunter.tuning.spaces import SearchedParam, choosable, space_of, spaces_of
 
@@ -111,3 +112,25 @@ def test_exponential_weights_learn_which_category_pays() -> None:
     assert np.argmax(weights.odds) == 1
     assert weights.chances().sum() == pytest.approx(1)
     assert weights.chances().min() >= math.sqrt(3 / 400) / 3 - 1e-9  # each is still tried now and then
+
+
+def test_halving_runs_the_better_half_for_longer_and_what_is_kept_in_any_case() -> None:
+    asked: list[tuple[int, float]] = []
+
+    def values_at(texts: list[str], part: float) -> list[float]:
+        asked.append((len(texts), part))
+        return [float(text) for text in texts]
+
+    found = halved([str(number) for number in range(16)], ["15"], values_at)
+    assert [part for _, part in asked] == [1 / 8, 1 / 4, 1 / 2, 1]
+    assert [count for count, _ in asked] == [16, 9, 5, 3]
+    assert len(asked) == RUNGS
+    assert found == {"0": 0.0, "1": 1.0, "15": 15.0}
+
+
+def test_halving_begins_with_twice_the_budget() -> None:
+    spaces = spaces_of("tiresias")
+    texts = drawn_settings(spaces, ["tiresias"], 8, 1)
+    assert len(texts) == len(set(texts)) == 16
+    assert texts[0] == "tiresias"
+    assert texts == drawn_settings(spaces, ["tiresias"], 8, 1) != drawn_settings(spaces, ["tiresias"], 8, 2)

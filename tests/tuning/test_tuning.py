@@ -311,3 +311,12 @@ def test_stops_cost_what_is_said_and_only_jobs_that_may_be_stopped_are():
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     assert {row["measure"]: row["given"] for row in json.loads(shown.stdout)["effects"]}["preemptions"] == 0
+
+
+def test_halving_tries_more_settings_on_parts_of_the_jobs_and_few_on_all() -> None:
+    found = shunter.tune(*SCENE, "tiresias", budget=8, search="halving", workers=1)
+    assert found.search == "halving"
+    assert 1 < len(found.tried) < 8  # on all jobs that it sees
+    assert found.ran > 16  # with the short runs
+    assert found.given in {each.policy for each in found.tried}
+    assert found.best.values["jct"] <= min(each.values["jct"] for each in found.tried)

@@ -16,9 +16,9 @@ from shunter.adapting.rejecting import RejectingSearch, TriedSettings
 from shunter.errors import AbandonedError, PolicyError
 from shunter.generating.known_jobs import HOUR
 from shunter.protocols import Memory, Policy
-from shunter.seeding import rng
 from shunter.sim.engine import Simulator
-from shunter.tuning.sampling import DRAWS, SettingSearch, sampled, search_named
+from shunter.tuning.halving import HALVING, drawn_settings, halved
+from shunter.tuning.sampling import SettingSearch, sampled, search_named
 from shunter.tuning.spaces import PolicySpace
 from shunter.world import F64
 
@@ -27,8 +27,7 @@ DECISIONS_PER_JOB = 100  # after which an evaluation is abandoned, and ...
 DECISIONS_AHEAD, DECISIONS_WHOLE = 5_000, 20_000  # ... as many more in a look ahead, and on a whole trace
 ROUND = 200  # evaluations of one search for fixed settings; the next one begins with its best ...
 ENOUGH = 0.001  # ... unless it improved by less than this part
-HALVING, WHOLE = "halving", "random"  # a search for outlooks only, and what is used for whole traces instead
-RUNGS = 4  # of halving: an eighth, a quarter, half and all of the time
+WHOLE = "random"  # used for whole traces in place of halving
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def search_on(
         merged, weights = aggregated(outlook, now)
         ahead = LookAhead(merged, None, now, space.objective, weights)
     if space.method == HALVING:
-        best, seen = halved(ahead, space, candidates, seed)
+        best, seen = search_halving(ahead, space, candidates, seed)
         return FoundSettings(best, seen[best], seen[candidates[0]], len(seen), time.perf_counter() - begun)
     middle: dict[str, list[float]] = {}
 
@@ -130,25 +129,22 @@ class LookAheadCourse:
         )
 
 
-def halved(ahead: LookAhead, space: SettingSpace, candidates: Sequence[str], seed: int) -> tuple[str, dict[str, float]]:
-    """Successive halving: twice as many settings as the budget, for a short time; the better half goes on for longer.
+def search_halving(
+    ahead: LookAhead, space: SettingSpace, candidates: Sequence[str], seed: int
+) -> tuple[str, dict[str, float]]:
+    """Successive halving on an outlook: the best, and the values of those that were run to the end."""
+    courses: dict[str, LookAheadCourse] = {}
 
-    The candidates go on in any case.  Returned are the best, and the values of those that were run to the end.
-    """
-    draws, texts = rng(seed, "halving"), dict.fromkeys(candidates)
-    for at in range(DRAWS * space.budget):
-        if len(texts) >= 2 * space.budget:
-            break
-        drawn = space.spaces[at % len(space.spaces)]
-        texts |= dict.fromkeys([text] if (text := drawn.text(drawn.drawn(draws))) else [])
-    courses = {text: ahead.begun(text) for text in texts}
-    values: dict[str, float] = {}
-    for rung in reversed(range(RUNGS)):
-        horizon = ahead.now + HORIZON // 2**rung
-        values = {text: course.value_at(horizon) for text, course in courses.items()}
-        better = sorted(values, key=lambda text: values[text])[: len(values) // 2]
-        courses = {text: course for text, course in courses.items() if not rung or text in better or text in candidates}
-    for best in sorted(values, key=lambda text: values[text]):  # in parts, a run has more decisions than at once
+    def values_at(texts: Sequence[str], part: float) -> list[float]:
+        for gone in courses.keys() - set(texts):
+            del courses[gone]
+        courses.update({text: ahead.begun(text) for text in texts if text not in courses})
+        horizon = ahead.now + round(HORIZON * part)
+        return [courses[text].value_at(horizon) for text in texts]
+
+    texts = drawn_settings(space.spaces, candidates, space.budget, seed)
+    values = halved(texts, candidates, values_at)
+    for best in sorted(values, key=values.__getitem__):  # in parts, a run has more decisions than at once
         values[best] = ahead.begun(best).value_at(ahead.now + HORIZON)
         if math.isfinite(values[best]):
             break

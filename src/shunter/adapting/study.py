@@ -21,7 +21,7 @@ from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.objectives import check_objective
 from shunter.adapting.outlooks import OutlookSource, ReplayedHour, TrueHour
 from shunter.adapting.rejecting import GRAPHS
-from shunter.adapting.searching import HALVING, FoundSettings, SettingSpace, search_whole
+from shunter.adapting.searching import FoundSettings, SettingSpace, search_whole
 from shunter.capabilities import Learns, capability
 from shunter.errors import RunError, did_you_mean
 from shunter.generating.arrivals import PLAIN_RULES, ArrivalRule, NearestHour, rule_named
@@ -38,6 +38,7 @@ from shunter.sim.engine import Simulator
 from shunter.sim.feasibility import unfit
 from shunter.simulation import Draw, resolve, simulator_for, taught
 from shunter.traces.checkpointable import with_checkpointable
+from shunter.tuning.halving import HALVING
 from shunter.tuning.sampling import METHODS
 from shunter.tuning.spaces import ANY, PolicySpace, spaces_of
 from shunter.tuning.tuning import AGAINST

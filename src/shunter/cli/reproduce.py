@@ -64,6 +64,8 @@ shunter reproduce autosched --quick   # a look: one day of Venus, one seed, 8 ev
 
 shunter reproduce autosched --data venus -p tiresias --days 7 --out venus-week
 
+shunter reproduce autosched --short   # with ablations: two days of each trace, Tiresias, 10 evaluations every hour
+
 shunter reproduce autosched --recheck   # all of it, with the search every five minutes: many hours
 """
 MODELS_EXAMPLES = """Examples:
@@ -317,6 +319,9 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
     quick: Annotated[
         bool, typer.Option("--quick", help="Quick version: one day of venus, one seed, 8 evaluations.")
     ] = False,
+    short: Annotated[
+        bool, typer.Option("--short", help="Two days of each trace on fewer machines, tiresias, 10 evaluations.")
+    ] = False,
     threads: Annotated[
         int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
     ] = 1,
@@ -335,16 +340,17 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
     part = study.check(
         design.AutoschedPart(
             tuple(data or (design.QUICK_DATA if quick else design.DATA)),
-            tuple(policy or design.OBJECTIVES),
-            days or (design.QUICK_DAYS if quick else design.DAYS),
+            tuple(policy or (design.SHORT_POLICIES if short else design.OBJECTIVES)),
+            days or (design.QUICK_DAYS if quick else design.SHORT_DAYS if short else design.DAYS),
             repeat or (1 if quick else design.REPEATS),
-            budget or (design.QUICK_BUDGET if quick else design.BUDGET),
+            budget or (design.QUICK_BUDGET if quick else design.SHORT_BUDGET if short else design.BUDGET),
             design.RECHECK if recheck else 0,
             fixed,
             seed,
             threads,
             cluster or (design.QUICK_CLUSTER if quick else ""),
             not quick if ablations is None else ablations,
+            short and not quick,
         )
     )
     with progress("reproducing", "parts") as on_progress:

@@ -74,7 +74,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
         int, typer.Option("--budget", min=0, metavar="N", help="Settings to draw from declared ranges; any: 200.")
     ] = 0,
     search: Annotated[
-        str, typer.Option("--search", metavar="random|bluefin|bluefin-one|tpe|cmaes", help="How settings are drawn.")
+        str, typer.Option("--search", metavar="random|halving|bluefin|tpe|cmaes", help="How settings are drawn.")
     ] = "random",
     against: Annotated[
         str, typer.Option("--against", metavar="P", help="Compare with this policy; default: as given; any: tiresias.")

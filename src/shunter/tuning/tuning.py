@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from shunter.sweeps.work import POINTS
 from shunter.traces.slicing import moment
 from shunter.tuning.effects import Effect, effects
 from shunter.tuning.evaluating import COLUMNS, OBJECTIVES, Evaluated, Evaluator, JobSample
+from shunter.tuning.halving import HALVING, drawn_settings, halved
 from shunter.tuning.judging import Change, Judgement, change, surviving, tied
 from shunter.tuning.sampling import METHODS, sampled, search_named
 from shunter.tuning.search import Grid, grid_of, search
@@ -192,8 +193,8 @@ def tune(  # noqa: PLR0913  one argument per choice
         validate: When the jobs begin that settings are judged on; default: the last third of the jobs, or of a
             synthetic trace other draws; ``none``: no jobs.
         budget: Settings that are drawn from the ranges that policies declare, in place of going through ``tries``.
-        search: How: ``random``, ``bluefin``, ``bluefin-one``, ``tpe``, ``cmaes``; the last two need the extra
-            ``search``.
+        search: How: ``random``, ``halving``, ``bluefin``, ``bluefin-one``, ``tpe``, ``cmaes``; the last two need the
+            extra ``search``.
         against: The policy that the best is compared with; default: the policy as given, or ``tiresias`` for ``any``.
         overhead: Seconds to checkpoint and to restart a job that is stopped, as for ``simulate``.
         checkpointable: Which jobs policies may stop, as for ``simulate``.
@@ -275,8 +276,8 @@ def _asked(policy: str, tries: Sequence[str], budget: int, method: str) -> tuple
         return (), grid_of(policy, tries)
     if tries:
         raise RunError("--try names values to go through, and --budget or --policy any draws them; leave one out")
-    if method not in METHODS:
-        raise RunError(f"there is no search '{method}'; {did_you_mean(method, METHODS)}")
+    if method not in (*METHODS, HALVING):
+        raise RunError(f"there is no search '{method}'; {did_you_mean(method, (*METHODS, HALVING))}")
     return tuple(spaces_of(policy)), {}
 
 
@@ -346,12 +347,32 @@ def _searched(task: SearchTask, runs: Evaluator) -> list[Evaluated]:
         (given,) = runs.evaluate(task.seen, [task.policy])
         if given.abandoned:
             raise PolicyError(given.abandoned)
-        if task.spaces:
+        if task.method == HALVING and task.spaces:
+            _halved(task, runs, objective, values)
+        elif task.spaces:
             drawn = search_named(task.method, task.spaces, task.budget, task.ground.seed)
             sampled(drawn, list(dict.fromkeys((task.policy, *_plain(task.spaces))))[: task.budget], values)
         else:
             search(task.policy, task.grid, values)
     return sorted(tried.values(), key=lambda each: each.value(task.objectives[0]))
+
+
+def _halved(
+    task: SearchTask, runs: Evaluator, objective: str, on_all: Callable[[Sequence[str]], Sequence[float]]
+) -> None:
+    """Successive halving on growing parts of the jobs, from the first one on; ``on_all`` runs policies on all."""
+    window = runs.places.setup(task.place).trace
+    begin, span = int(window.submit[0]), int(window.submit[-1] - window.submit[0])
+
+    def values_at(policies: Sequence[str], part: float) -> Sequence[float]:
+        if part == 1:
+            return on_all(policies)
+        until = f"{(begin + round(part * span)) / 1000:.3f}"
+        sample = JobSample(replace(task.place, jobs=replace(task.place.jobs, until=until)))
+        return [each.value(objective) for each in runs.evaluate(sample, policies)]
+
+    given = [task.policy]
+    halved(drawn_settings(task.spaces, (*given, *_plain(task.spaces)), task.budget, task.ground.seed), given, values_at)
 
 
 def _plain(spaces: Sequence[PolicySpace]) -> list[str]:

@@ -28,7 +28,7 @@ from shunter.adapting.autopilot.rule import (
     PilotAction,
     past_days,
 )
-from shunter.adapting.autopilot.shadows import BaselineShadows, JobsBetween, WatchedDay
+from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, JobsBetween, WatchedDay
 from shunter.adapting.controller import plain_run
 from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.objectives import jct_of, rho_of
@@ -370,11 +370,13 @@ class _Flight:
     def _compare(self, shadows: BaselineShadows, since: int, at: int) -> None:
         """This day, real and in the shadows; too bad: the jobs are handed back."""
         options, knowledge = self.replay.options, self.replay.knowledge
-        known = knowledge.at(self.simulator, at)
-        guessed = self.simulator.durations.copy()
-        durations = DurationPredictor(seed=options.seed).of_all(known, at)[knowledge.offset :]
-        guessed[: len(durations)] = durations
-        day = shadows.compared(self.simulator, guessed, since, at, options.limits)
+        known, predictor = knowledge.at(self.simulator, at), DurationPredictor()
+        guesses = []
+        for copy in range(SHADOWS):
+            predictor = dataclasses.replace(predictor, seed=options.seed + copy)  # the same model, other draws
+            durations = predictor.of_all(known, at)[knowledge.offset :]
+            guesses.append(np.append(durations, self.simulator.durations[len(durations) :]))  # of jobs to come
+        day = shadows.compared(self.simulator, guesses, since, at, options.limits)
         self.days.append(day)
         if day.handed_back:
             base = options.candidates.baseline

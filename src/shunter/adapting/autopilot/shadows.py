@@ -2,12 +2,14 @@
 
 They begin where another policy took over and go on as the baseline, so that each day is compared with the same day of a
 site that never switched.  There are several, with run times that differ by 1 %: a queue is chaotic, and even the
-baseline differs from such a copy of itself by more than 5 % on many days.
+baseline differs from such a copy of itself by more than 5 % on many days.  Run times of jobs that have not ended are
+drawn anew for each: of a job that another policy put off nothing is known but its size.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -100,10 +102,12 @@ class BaselineShadows:
     def __init__(self, base: str, begin: Simulator, memory: Memory | None, at: int, seed: int) -> None:
         self.base, self.begin, self.memory, self.since, self.seed = registry.policy(base), begin, memory, at, seed
 
-    def compared(self, real: Simulator, guessed: I64, since: int, until: int, limits: AutopilotLimits) -> WatchedDay:
-        """A day of the real run beside the shadows'; ``guessed`` are the run times that can be known at its end."""
+    def compared(
+        self, real: Simulator, guesses: Sequence[I64], since: int, until: int, limits: AutopilotLimits
+    ) -> WatchedDay:
+        """A day of the real run beside the shadows'; ``guesses`` are run times known or guessed, for each."""
         day = JobsBetween(real, since, until).seconds
-        by_guess = [self._until(guessed, copy, until) for copy in range(SHADOWS)]
+        by_guess = [self._until(guessed, copy, until) for copy, guessed in enumerate(guesses)]
         in_truth = [self._until(self.begin.durations, copy, until) for copy in range(SHADOWS)]
         seen, true = (
             np.maximum(day, 1e-9) / np.maximum([JobsBetween(twin, since, until).seconds for twin in twins], 1e-9)

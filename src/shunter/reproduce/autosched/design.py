@@ -21,6 +21,7 @@ from shunter.setup import Setup, set_up
 DAYS, REPEATS, BUDGET = 14, 3, 40
 QUICK_DAYS, QUICK_BUDGET, QUICK_DATA = 1, 8, ("venus",)
 QUICK_CLUSTER = "40x8"  # a day begins with an empty cluster, so that fewer GPUs are needed for jobs to wait
+SHORT_DAYS, SHORT_BUDGET, SHORT_POLICIES = 2, 10, ("tiresias",)
 RECHECK = 5 * MINUTE
 GENERATOR, PREDICTOR = "fft-manhattan-itself", "lightgbm"  # as published, but for XGBoost
 
@@ -34,6 +35,7 @@ class TraceWindow:
     format: str
     since: str  # a date, or days from the beginning
     cluster: str
+    small: str  # a cluster on which two days queue, though it is empty at first
 
     def until(self, days: float) -> str:
         """The end of this many days."""
@@ -43,9 +45,9 @@ class TraceWindow:
 
 
 DATA = {
-    "philly": TraceWindow("Philly", "philly/philly_jobs.csv.gz", "philly", "2017-10-13", "52x8"),
-    "venus": TraceWindow("Venus (Helios)", "helios/venus_gpu_jobs.csv.gz", "helios", "2020-07-26", "70x8"),
-    "pai": TraceWindow("PAI, a sample", "pai/pai_tasks_sample.csv.gz", "", "+28", "56x8"),
+    "philly": TraceWindow("Philly", "philly/philly_jobs.csv.gz", "philly", "2017-10-13", "52x8", "24x8"),
+    "venus": TraceWindow("Venus (Helios)", "helios/venus_gpu_jobs.csv.gz", "helios", "2020-07-26", "70x8", "48x8"),
+    "pai": TraceWindow("PAI, a sample", "pai/pai_tasks_sample.csv.gz", "", "+28", "56x8", "40x8"),
 }
 ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from AutoSched here, where parts that save nothing are off
     "no generator: the hour before": {"generator": "last-hour", "predictor": "past"},
@@ -71,6 +73,11 @@ class AutoschedPart:
     threads: int = 1
     cluster: str = ""  # in place of that of each trace
     ablations: bool = True  # AutoSched with other parts, too
+    short: bool = False  # on the small cluster of each trace
+
+    def machines(self, data: str) -> str:
+        """In place of a trace's usual cluster; "": that one."""
+        return self.cluster or (DATA[data].small if self.short else "")
 
     def options(self, policy: str) -> AdaptingOptions:
         """How a scheduler adapts."""

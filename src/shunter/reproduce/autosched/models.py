@@ -169,7 +169,7 @@ def _timed(do: Callable[[], Any]) -> tuple[float, Any]:
 def jct_by_distance(data: str, seed: int, distances: Sequence[str] = DISTANCES) -> dict[str, float]:
     """Table 5: the mean JCT of Tiresias that adapts to hours found by each distance, over two days."""
     part = AutoschedPart(days=2, budget=10, seed=seed)
-    setup, _ = setup_of(data, part.days, seed)
+    setup, _ = setup_of(data, part.days, seed, DATA[data].small)
     found = {}
     for distance in distances:
         rule = NearestHour(distance, True, False).name

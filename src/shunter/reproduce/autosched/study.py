@@ -167,7 +167,7 @@ def run(part: AutoschedPart, progress: Progress = lambda done, total: None) -> A
     total = len(part.data) * len(part.policies) * part.repeat
     with cached_store("adapting", COLUMNS) as store:
         for data in part.data:
-            setup, made_up = setup_of(data, part.days, part.seed, part.cluster)
+            setup, made_up = setup_of(data, part.days, part.seed, part.machines(data))
             facts[data] = _facts(setup)
             for policy in part.policies:
                 for repeat in range(part.repeat):
