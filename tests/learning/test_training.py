@@ -126,6 +126,17 @@ def test_too_few_jobs_are_refused(ground):
         Task(dataclasses.replace(ground, length=64))
 
 
+def test_a_device_that_is_not_there_is_refused(ground):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ModelError, match="--device must be cpu or cuda, got 'tpu'"):
+        Trainer(Task(ground, "rltune", device="tpu"))
+    with pytest.raises(ModelError, match="--device cuda: --agent search has no network to train"):
+        Task(ground, "search", device="cuda")
+    if not torch.cuda.is_available():
+        with pytest.raises(ModelError, match="finds no GPU here"):
+            Trainer(Task(ground, "rltune", device="cuda"))
+
+
 def test_cma_es_finds_the_least_of_a_skewed_bowl():
     """Axes differ a thousandfold in width; plain steps of one size would not get there."""
     widths, goal = np.geomspace(1, 1000, 6), np.arange(6.0)
@@ -189,12 +200,15 @@ def score_of(row, model):
     return row[0]
 
 
-def test_ppo_finds_the_best_choices_of_a_problem_whose_best_choices_are_known():
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_ppo_finds_the_best_choices_of_a_problem_whose_best_choices_are_known(device):
     """The job with the least second input is the right one; an episode is worth its share of right choices."""
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
     from shunter.learning.ppo import Learner, batch_of
 
-    learner, draws = Learner(TOY, seed=0), np.random.default_rng(1)
+    learner, draws = Learner(TOY, seed=0, device=device), np.random.default_rng(1)
     before = toy_episodes(learner.model, draws)[1].mean()
     for _ in range(30):
         record, right = toy_episodes(learner.model, draws)
