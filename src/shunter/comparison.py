@@ -209,6 +209,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     checkpointable: str = "",
     grid: Mapping[str, Sequence[Any]] | None = None,
     scaling: str | Path = "",
+    losses: str | Path = "",
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes.
 
@@ -243,6 +244,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         grid: Values of parameters, ``{"backfill": ["none", "easy"]}``: each policy that has the parameter is run with
             each of them. Policies must be texts.
         scaling: A TOML file with your measured speeds by number of GPUs, for jobs that give a range.
+        losses: A table of loss curves (``curve``, ``iteration``, ``loss``), for jobs whose ``loss_curve`` names one.
 
     Examples:
         >>> import shunter
@@ -255,7 +257,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     chosen = [resolve(policy) for policy in _varied(policies, grid or {})]
     each, general = (overhead, USUAL) if isinstance(overhead, Mapping) else ({}, overhead)
     must_fit = [named.policy for named in chosen] if drop_unfit else ()
-    choices = (network, contention, since, until, str(models), sharing, general, load, checkpointable, scaling)
+    choices = (network, contention, since, until, str(models), sharing, general, load, checkpointable, scaling, losses)
     folder, why = None if out is None else Path(out), decisions or report is not None
     options = CompareOptions(seed, repeat, folder, force, workers, why, True, each, True, measures)
     found = compare_setup(set_up(trace, cluster, must_fit, format, on_bad_row, *choices), chosen, options)

@@ -55,6 +55,7 @@ class Experiment:
     load: str = ""  # arrivals are stretched or compressed until the cluster has this load; "": as in the trace
     checkpointable: str = ""  # which jobs may be stopped, as ``--checkpointable`` takes it; "": as in the trace
     scaling: str = ""  # a file with measured speeds by number of GPUs; "": what is known of the models
+    losses: str = ""  # a file with loss curves; "": jobs report none
     since: str = ""  # only jobs submitted from then on are simulated; those before are what policies may learn from
     until: str = ""  # only jobs submitted before then
     version: str = ""  # of the shunter that ran it
@@ -67,7 +68,7 @@ class Experiment:
 STALE = {  # what a change makes untrue
     "trace.path": "trace.digest",
     "cluster.text": "cluster.definition",
-    **dict.fromkeys(("policy", "network", "models", "sharing", "scaling"), "data"),
+    **dict.fromkeys(("policy", "network", "models", "sharing", "scaling", "losses"), "data"),
 }
 
 

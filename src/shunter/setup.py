@@ -74,6 +74,7 @@ class Setup:
     load: str = ""  # the load to which arrivals were stretched or compressed; ``trace`` has it already
     checkpointable: str = ""  # which jobs may be stopped, where that is not as the trace says; ``trace`` has it already
     scaling: str = ""  # a file with measured speeds by number of GPUs; "": none
+    losses: str = ""  # a file with loss curves; "": none
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -83,7 +84,29 @@ class Setup:
         window = f"only jobs submitted {_window_text(self.since, self.until)}" if self.since or self.until else ""
         load = f"arrivals stretched or compressed to a load of {self.load}" if self.load else ""
         stops = remark_on(self.trace, self.checkpointable)
-        return tuple(filter(None, (dropped, window, load, stops, *self.network_remarks, self.scaling_remark)))
+        return tuple(filter(None, (dropped, window, load, stops, *self.network_remarks, *self.file_remarks)))
+
+    @property
+    def file_remarks(self) -> tuple[str, str]:
+        """What the files of measured speeds and of losses are good for, in words; "": there is none."""
+        return self.scaling_remark, self.losses_remark
+
+    @property
+    def losses_remark(self) -> str:
+        """How many jobs report losses, in words; "": there is no file."""
+        if not self.losses:
+            return ""
+        named, trace = self.loss_curves(), self.trace
+        known = np.array([*(name in named for name in trace.loss_curves), False])
+        jobs = int((known[trace.loss_curve] & (trace.declarations > 0)).sum())
+        none = "" if jobs else "; a job needs a loss_curve of the file, and declared work"
+        return f"losses as in {Path(self.losses).name} for {jobs:,} jobs{none}"
+
+    def loss_curves(self) -> dict[str, tuple[float, ...]]:
+        """The loss curves of the user's file, by name."""
+        from shunter.traces.measurements import read_losses
+
+        return read_losses(Path(self.losses)) if self.losses else {}
 
     @property
     def scaling_remark(self) -> str:
@@ -185,6 +208,7 @@ class Setup:
             load=self.load,
             checkpointable=self.checkpointable,
             scaling=self.scaling,
+            losses=self.losses,
             since=self.since,
             until=self.until,
             version=__version__,
@@ -235,6 +259,7 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     load: str | float = "",
     checkpointable: str = "",
     scaling: str | Path = "",
+    losses: str | Path = "",
 ) -> Setup:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
 
@@ -243,7 +268,7 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     ``overhead`` is what stopping a job costs (see ``clusters.stop_costs``); "": what the cluster says. ``load`` is the
     requested over the available GPU time while jobs arrive; "": as in the trace. ``checkpointable`` says which jobs may
     be stopped (see ``traces.checkpointable``); "": as in the trace. ``scaling`` is a file with the user's measured
-    speeds by number of GPUs.
+    speeds by number of GPUs, ``losses`` one with loss curves.
     """
     whole, trace_source = _trace(trace, format, on_bad_row)
     history, read = window_of(whole, since, until)
@@ -274,8 +299,10 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
         load=wanted,
         checkpointable=checkpointable,
         scaling=str(Path(scaling).resolve()) if str(scaling) else "",
+        losses=str(Path(losses).resolve()) if str(losses) else "",
     )
     found.speeds()
+    found.loss_curves()
     _check_models(found)  # refused before anything is run
     return found
 
@@ -387,7 +414,7 @@ def recorded_setup(record: Experiment, policy: Any = None) -> Setup:
     source = record.trace
     overhead = record.overhead or ("" if record.cluster.definition else USUAL)
     choices = (record.network, record.contention, record.since, record.until, record.models, record.sharing, overhead)
-    more = (record.load, record.checkpointable, record.scaling)
+    more = (record.load, record.checkpointable, record.scaling, record.losses)
     found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices, *more)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
@@ -403,7 +430,7 @@ def data_of(setup: Setup, policy: Any) -> dict[str, str]:
     """The digests of the files besides the trace that a run reads: models, layers, measurements, a policy's code."""
     from shunter import sharing
 
-    read = {name: Path(name) for name in (setup.models, setup.scaling) if name}
+    read = {name: Path(name) for name in (setup.models, setup.scaling, setup.losses) if name}
     if setup.network not in ("", "profiled") and (layers := _layers()):
         read |= {f"layers/{path.name}": path for path in sorted(layers.iterdir())}
     sharer = capability(Shares, policy)

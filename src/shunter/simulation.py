@@ -108,6 +108,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
     load: str | float = "",
     checkpointable: str = "",
     scaling: str | Path = "",
+    losses: str | Path = "",
 ) -> Result:
     """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line.
 
@@ -132,6 +133,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
         checkpointable: Which jobs policies may stop: ``all``, ``none``, a share such as ``25%``, drawn by user where
             the trace has users (``25%,seed=3`` draws others), or ``user:ann,bob``; default: as in the trace.
         scaling: A TOML file with your measured speeds by number of GPUs, for jobs that give a range.
+        losses: A table of loss curves (``curve``, ``iteration``, ``loss``), for jobs whose ``loss_curve`` names one.
 
     Returns:
         The result: summary, jobs, series, event log.
@@ -147,7 +149,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
         >>> result.jobs.columns[:4]
         ['job_id', 'user', 'vc', 'gpu_type']
     """
-    choices = (network, contention, since, until, str(models), sharing, overhead, load, checkpointable, scaling)
+    choices = (network, contention, since, until, str(models), sharing, overhead, load, checkpointable, scaling, losses)
     setup = set_up(trace, cluster, [policy] if drop_unfit else (), format, on_bad_row, *choices)
     return run(setup, policy, seed, decisions=decisions)
 
@@ -248,8 +250,9 @@ def simulator_for(draw: Draw, policy: Any, decisions: bool = False) -> tuple[Sim
     draw.check(policy)
     setup, trace = draw.setup, draw.trace
     workloads = _workloads(policy, trace, draw.seed, setup.cluster.sharing)
-    choices = {"network": setup.costs(), "contention": setup.contention, "workloads": workloads}
-    scenario = Scenario(setup.faults, user_cap=setup.user_cap, scaling=setup.speeds(), **choices)
+    choices: dict[str, Any] = {"network": setup.costs(), "contention": setup.contention, "workloads": workloads}
+    choices |= {"scaling": setup.speeds(), "losses": setup.loss_curves()}
+    scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
     made = Simulator(trace, setup.cluster, seed=draw.seed + draw.repeat, scenario=scenario, reasons=decisions)
     return made, scenario
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from shunter import registry
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads
+from shunter.instances import CPU_POWER
 from shunter.model import GPU, Trace
 from shunter.scaling.curves import Scaling, ScalingCurve
 from shunter.sim import Scenario, Simulator
@@ -62,7 +64,17 @@ def worlds_drawn(draw):
     costs = Overheads(
         checkpoint=((8, draw(st.sampled_from([0.0, 5.0]))),), restart=((8, draw(st.sampled_from([0.0, 25.0]))),)
     )
-    groups = (NodeGroup(1, 6, vc="a"), NodeGroup(2, 4, vc="a"), NodeGroup(2, 8, vc="b"))
+    cpus = draw(st.sampled_from([0, 0, 12, 20]))  # of each node; 0: instances have none
+    groups = tuple(
+        NodeGroup(count, gpus, cpus=cpus, vc=vc) for count, gpus, vc in ((1, 6, "a"), (2, 4, "a"), (2, 8, "b"))
+    )
+    if cpus:
+        vertical, serving = column(0, 2) > 0, (column(0, 2) > 0) & (asked > 1)
+        trace = dataclasses.replace(
+            trace, cpus=np.minimum(2000 * asked, 8000), min_cpus=np.where(vertical, column(1, 2) * 500, 0),
+            max_cpus=np.where(vertical, column(4, 9) * 500, 0), servers=np.where(serving, 1, 0),
+            min_gpus=np.where(serving & ranged, np.maximum(trace.min_gpus, 2), trace.min_gpus),
+        )  # fmt: skip
     return trace, Cluster("c", groups, overheads=costs)
 
 
@@ -74,10 +86,15 @@ def test_small_worlds_are_as_in_plain_python(policy, drawn):
     run = assert_same(policy, trace, machines)
 
     def rate(job: int, stay: ElasticStay) -> float:
-        speeds, asked = CURVE.speeds(12), int(trace.gpus[job]) // GPU
+        speeds, asked, servers = CURVE.speeds(12), int(trace.gpus[job]) // GPU, int(trace.servers[job])
+        work, usual = stay.gpus, asked
+        factor = (stay.cpu / trace.each[0][job]) ** CPU_POWER if trace.max_cpus[job] else 1.0
+        if servers:
+            serving = stay.servers or (servers if stay.gpus == asked else -(-stay.gpus // 5))
+            work, usual = min(stay.gpus - serving, 4 * serving), min(asked - servers, 4 * servers)
         if not trace.elastic[job] or trace.model[job] < 0:
-            return stay.gpus / asked
-        return speeds[int(stay.machines > 1), stay.gpus] / speeds[0, asked]
+            return factor * work / usual
+        return factor * speeds[int(stay.machines > 1), work] / speeds[0, usual]
 
     if not machines.overheads.checkpoint[0][1]:  # stops that take a while are not replayed
         assert replayed(run.events, trace, machines, rate) == run.world.jobs[w.ENDED_AT].tolist()

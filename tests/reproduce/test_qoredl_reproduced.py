@@ -94,6 +94,16 @@ def test_what_could_be_met_is_the_same_with_and_without_ranges():
     assert narrow["met"] < 1
 
 
+def test_servers_as_a_column_are_the_same_as_servers_in_the_curve():
+    jobs = varied(workload(TESTBEDS["7"], 1.2, seed=3, jobs=40), Variant("optimus", equipped=True), 3)
+    assert set(jobs.servers.tolist()) == {1, 2}
+    assert (jobs.each[0] == 4000).all()
+    assert (jobs.min_cpus[0], jobs.max_cpus[0]) == (1900, 8040)
+    runs = [study.one_run(Variant("optimus:interval=600", equipped=each), "7", 1.2, 3, 40) for each in (False, True)]
+    assert runs[0] == runs[1]
+    assert not varied(workload(TESTBEDS["gpu"], 1.2, seed=3), Variant("optimus", equipped=True), 3).equipped.any()
+
+
 def test_an_edf_that_is_not_in_the_table_is_searched_as_hard_and_puts_off_late_jobs():
     assert {len(set(texts)) for texts in stopping_edf.SEARCHED.values()} == {8}
     for texts in stopping_edf.SEARCHED.values():

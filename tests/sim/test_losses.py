@@ -9,9 +9,11 @@ import pytest
 from worlds import cluster, jobs, play
 
 from shunter import registry
+from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.errors import ClusterError, InvariantError
 from shunter.model import Start
+from shunter.policies.slaq import fall_of
 from shunter.sim import Scenario, Simulator
 from shunter.testing.cases import CASES
 from shunter.testing.resizing import plain
@@ -73,8 +75,31 @@ def test_losses_to_come_change_nothing_and_plain_python_agrees(text):
     found = events(policy, trace, [0.1] * 50)
     assert found == events(policy, trace, [5.0] * 50)  # no job gets that far
     assert found == events(plain(policy), trace, [0.1] * 50)
-    if "qoredl" not in text:  # which looks at running jobs once in 288 s
+    if "slaq" in text:  # it reads losses anyhow
+        assert found != events(policy, dataclasses.replace(trace, loss_curve=np.full(len(trace), -1)), [0.1] * 50)
+    elif "qoredl" not in text:  # which looks at running jobs once in 288 s
         assert found != events(registry.policy(text.replace("losses", "declared")), trace, [0.1] * 50)
+
+
+def test_slaq_gives_gpus_to_the_job_whose_loss_still_falls():
+    about = {"declared": 400_000, "min_gpus": 1, "max_gpus": 3}
+    curves = {"flat": (9.0, *[1.0] * 99), "falls": tuple(np.linspace(9, 1, 100))}
+    for names, widths in ((("flat", "falls"), [1, 3]), (("falls", "flat"), [3, 1]), (("other", "none"), [2, 2])):
+        rows = [(0, 400_000, 2, about | {"loss_curve": name}) for name in names]
+        for policy in (registry.policy("slaq:interval=8"), plain(registry.policy("slaq:interval=8"))):
+            run = Simulator(jobs(*rows), cluster(4), scenario=Scenario(losses=curves))
+            run.run(policy, until=30_000)
+            assert run.world.jobs[w.WORKERS].tolist() == widths, (names, policy)
+
+
+def test_the_fall_of_a_loss_counts_over_its_largest_so_far():
+    shares = np.arange(1, 21) / 100
+    slope, level, scale = fall_of(np.stack((shares, 1 / (0.5 * np.arange(2, 22) + 1)), axis=1))
+    assert (slope, level) == (pytest.approx(0.5, rel=0.1), pytest.approx(1, rel=0.2))
+    again = fall_of(np.stack((shares, 100 / (0.5 * np.arange(2, 22) + 1)), axis=1))
+    assert again[2] / again[0] == pytest.approx(scale / slope, rel=1e-6)  # units don't matter
+    assert fall_of(np.stack((shares, np.full(20, 3.0)), axis=1))[2] == 0
+    assert fall_of(np.array([[0.01, 3.0]])) is None
 
 
 def test_a_flat_loss_lets_a_job_be_done_sooner_than_declared():

@@ -18,6 +18,7 @@ from shunter.cli.console import (
     FormatOption,
     JsonOption,
     LoadOption,
+    LossesOption,
     ModelsOption,
     NetworkOption,
     OnBadRowOption,
@@ -118,6 +119,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     contention: ContentionOption = False,
     models: ModelsOption = None,
     scaling: ScalingOption = None,
+    losses: LossesOption = None,
     sharing: SharingOption = None,
     overhead: OverheadsOption = None,
     load: LoadOption = None,
@@ -162,6 +164,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         load or "",
         checkpointable or "",
         str(scaling or ""),
+        str(losses or ""),
     )
     reading = (with_columns(format, columns), on_bad_row or "fail")
     setup = set_up(trace, cluster, must_fit, *reading, network or "", contention, *texts)

@@ -231,6 +231,13 @@ ScalingOption: TypeAlias = Annotated[
         help="A TOML file with your measured speeds by number of GPUs, for jobs that give a range.",
     ),
 ]  # fmt: skip
+LossesOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--losses", metavar="FILE",
+        help="A table of loss curves (curve, iteration, loss), for jobs whose loss_curve names one.",
+    ),
+]  # fmt: skip
 ContentionOption: TypeAlias = Annotated[
     bool, typer.Option("--contention", help="With --network: jobs share the links that lead out of machines and racks.")
 ]
@@ -356,7 +363,7 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy])
         note(remark)
     if setup.dropped:
         note(f"{setup.remarks[0]}; {len(setup.trace):,} are left")
-    for remark in (remark_on(setup.trace, setup.checkpointable), *setup.network_remarks, setup.scaling_remark):
+    for remark in (remark_on(setup.trace, setup.checkpointable), *setup.network_remarks, *setup.file_remarks):
         if remark:
             note(remark)
     for each in policies:

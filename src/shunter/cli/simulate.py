@@ -19,6 +19,7 @@ from shunter.cli.console import (
     FormatOption,
     JsonOption,
     LoadOption,
+    LossesOption,
     ModelsOption,
     NetworkOption,
     OnBadRowOption,
@@ -91,6 +92,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     contention: ContentionOption = False,
     models: ModelsOption = None,
     scaling: ScalingOption = None,
+    losses: LossesOption = None,
     sharing: SharingOption = None,
     overhead: OverheadOption = None,
     load: LoadOption = None,
@@ -111,7 +113,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         "trace.format": with_columns(format, columns), "drop_unfit": drop_unfit or None, "network": network,
         "contention": contention or None, "models": str(models) if models else None, "sharing": sharing,
         "overhead": overhead, "load": load, "checkpointable": checkpointable, "since": since, "until": until,
-        "scaling": str(scaling) if scaling else None,
+        "scaling": str(scaling) if scaling else None, "losses": str(losses) if losses else None,
     }  # fmt: skip
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter.errors import ModelError, TraceError
-from shunter.predictors.progress.curves import LossCurve
+from shunter.predictors.progress.curves import BINS, LossCurve
 from shunter.traces.delimited import read_table
 from shunter.traces.source import Source
 from shunter.traces.table import Table
@@ -80,6 +81,53 @@ def read_loss_curves(path: Path) -> list[LossCurve]:
             found.append(_curve(file, _table(file, ["iteration", column]), column))
     if not found:
         raise ModelError(f"{path}: no file has the columns iteration and loss; name a folder with loss curves")
+    return found
+
+
+def read_losses(path: Path) -> dict[str, tuple[float, ...]]:
+    """Loss curves for a simulation, by name: columns ``iteration``, ``loss`` and, of several in one file, ``curve``.
+
+    Iterations must rise within a curve. The last one is the end of the declared work; losses come in equal steps
+    up to it. Without the column ``curve`` there is one, with the name of the file.
+    """
+    table = _table(path, ["iteration", "loss"])
+    iteration, losses = table.number("iteration"), table.number("loss")
+    names = table.text("curve").fill_null("").to_list() if table.has("curve") else [table.source.name] * len(table)
+    problems, bad = table.problems, table.problems.bad()
+    for wrong, must, got in (
+        (np.array([not name for name in names]), "curve must name a curve", lambda _: "got none; fill it in"),
+        (np.isnan(iteration) & ~bad, "iteration must be a number above 0", lambda _: "got none; fill it in"),
+        (iteration <= 0, "iteration must be a number above 0", lambda row: f"got {iteration[row]:g}; count from 1"),
+        (np.isnan(losses) & ~bad, "loss must be a number of 0 or more", lambda _: "got none; fill it in"),
+        (losses < 0, "loss must be a number of 0 or more", lambda row: f"got {losses[row]:g}; correct it"),
+        (
+            _falls(names, iteration),
+            "iteration must rise within a curve",
+            lambda row: f"got {iteration[row]:g} of '{names[row]}' after as many or more; sort the rows",
+        ),
+    ):
+        problems.add(wrong, must, got)
+    try:
+        problems.raise_if_any()
+    except TraceError as error:
+        raise ModelError(str(error)) from None
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    steps = np.arange(1, BINS + 1) / BINS
+    return {
+        name: tuple(np.interp(steps * iteration[mine[-1]], iteration[mine], losses[mine]).tolist())
+        for name, mine in rows.items()
+    }
+
+
+def _falls(names: Sequence[str], iteration: F64) -> NDArray[np.bool_]:
+    """Which rows are not after the last one of the same curve."""
+    last: dict[str, float] = {}
+    found = np.zeros(len(names), np.bool_)
+    for row, (name, at) in enumerate(zip(names, iteration.tolist(), strict=True)):
+        found[row] = at <= last.get(name, -np.inf)
+        last[name] = at
     return found
 
 

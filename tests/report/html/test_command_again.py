@@ -29,7 +29,7 @@ OPTIONS = {
 }
 COMMON = """--cluster machines.toml --columns submit=came,duration=ran --on-bad-row skip --since +1 --until +3 --seed 7
     --load 0.8 --checkpointable 50% --drop-unfit --network profiled --contention --sharing time-slice
-    --scaling speeds.toml"""
+    --scaling speeds.toml --losses losses.csv"""
 ELSEWHERE = {  # what changes no number, or is written in another way
     *("--out", "--report", "--figures", "--force", "--decisions", "--json", "--workers", "--swf", "--batsim-csv"),
     *("--format", "--models", "--set", "--grid"),
@@ -51,6 +51,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jobs.csv").write_text("\n".join(["id,came,ran,gpus", *lines]) + "\n")
     (tmp_path / "machines.toml").write_text(MACHINES)
     (tmp_path / "speeds.toml").write_text(SPEEDS)
+    (tmp_path / "losses.csv").write_text("iteration,loss\n1,2\n2,1\n")
     (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

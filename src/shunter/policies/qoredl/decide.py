@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies.qoredl.adjusting import MIDDLE, adjust
+from shunter.policies.qoredl.adjusting import MIDDLE, adjust, split_speed
 from shunter.policies.qoredl.memory import QoredlState, measure_usage, qoredl_of
 from shunter.scheduling.placing import sort
 from shunter.scheduling.resizing.heap import pop, push
@@ -18,10 +18,19 @@ LONGEST = 10**12  # ms of slack; of a job without a deadline
 
 @kernel
 def most_workers(usage: float) -> int:
-    """The most instances of a new job, by load."""
+    """The most workers of a new job, by load."""
     if usage < 0.4:
         return 5
     return 4 if usage < 0.7 else 2
+
+
+@kernel
+def servers_of(workers: int, usage: float) -> int:
+    """The parameter servers beside so many workers, by load: one for two, three or four of them."""
+    each = 2
+    if usage >= 0.4:
+        each = 3 if usage < 0.7 else 4
+    return (workers + each - 1) // each
 
 
 @kernel
@@ -32,10 +41,29 @@ def configured(world: World, state: ResizingState, job: int, cap: int) -> int:
         return int(world.jobs[w.GPUS, job])
     most = min(state.most[job], max(cap, state.least[job]))
     ahead, left = due - world.clock[w.NOW], work_left(world, state, job)
+    if world.instances.shape[1] > 0 and world.instances[w.SERVERS, job] > 0:
+        return with_servers(world, state, job, cap, left / max(ahead, 1))
     for width in range(state.least[job], most + 1):
         if left <= ahead * state.speeds.best[state.kind[job], width]:
             return int(width)
     return int(most)
+
+
+@kernel
+def with_servers(world: World, state: ResizingState, job: int, cap: int, speed: float) -> int:
+    """The same of a job with servers: the fewest workers that reach a speed, and servers beside them by load."""
+    width, usage = 0, qoredl_of(state.own).usage
+    for workers in range(1, cap + 1):
+        servers = servers_of(workers, usage)
+        if width > 0 and workers + servers > state.most[job]:
+            break
+        if workers + servers >= state.least[job]:
+            width, state.servers[job] = workers + servers, servers
+            if split_speed(world, state, job, workers, width) >= speed:
+                break
+    if width == 0 or width > state.most[job]:
+        width, state.servers[job] = state.least[job], 0  # no such split is in its range
+    return int(width)
 
 
 @kernel
@@ -62,12 +90,17 @@ def start_queue(world: World, state: ResizingState) -> None:
             size = push(draft.value, draft.member, size, priority(world, own, job, width, total), job)
     while size > 0 and own.free > 0:
         job = draft.member[0]
-        gpus = min(configured(world, state, job, cap), own.free)
+        width = configured(world, state, job, cap)
+        gpus = min(width, own.free)
+        if gpus < width:
+            state.servers[job] = 0  # as few as the rest needs
         size = pop(draft.value, draft.member, size)
         if gpus >= state.least[job]:
             state.wanted[job] = gpus
             own.free -= gpus
             ask_for(world, state, job)
+        else:
+            state.servers[job] = 0
 
 
 @kernel

@@ -10,6 +10,7 @@ from shunter.compiled import kernel
 from shunter.world import World
 
 ON_LIGHTEST = 0.95  # of the tasks go to the lightest third of the hosts
+MOST_LEVELS = 16  # of a change of CPU, at most
 POPULATION = 8  # of the genetic search, as in the authors' code
 
 
@@ -32,8 +33,11 @@ class QoredlState(Variables):
     draws: int = 0  # random numbers drawn at this instant
     factor: F1  # (hosts + 1,) by the number of hosts that are up: of the weight of a host over that of the next
     used: F1  # (hosts,) share of instances in use
-    option: I1  # (instances + 1,) widths that a job could have ...
-    worth: F1  # (instances + 1,) ... and how good they are
+    options: int = 0  # that a job has, first those of another width ...
+    horizontal: int = 0  # ... of which there are so many
+    option: I1  # (room,) widths that a job could have ...
+    each: I1  # (room,) ... the CPU of each instance ...
+    worth: F1  # (room,) ... and how good they are
     codes: I1  # (POPULATION,) of the genetic search ...
     bred: I1  # (POPULATION,) ... and the next generation
 
@@ -46,8 +50,11 @@ def nothing_adjusted(world: World, most: int, config: QoredlConfig) -> QoredlSta
     hosts = world.nodes.shape[1]
     factor = np.array([(1 - ON_LIGHTEST) ** (3 / max(count, 1)) for count in range(hosts + 1)])
     codes = [np.zeros(POPULATION, np.int64) for _ in range(2)]
-    options = np.zeros(most + 1, np.int64), np.zeros(most + 1)
-    return QoredlState(config, -1, 0.0, 0, 0, factor, np.zeros(hosts), *options, *codes)
+    room = most + 1 + MOST_LEVELS
+    return QoredlState(
+        config=config, factor=factor, used=np.zeros(hosts), option=np.zeros(room, np.int64),
+        each=np.zeros(room, np.int64), worth=np.zeros(room), codes=codes[0], bred=codes[1],
+    )  # fmt: skip
 
 
 @kernel

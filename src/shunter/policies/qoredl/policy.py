@@ -19,9 +19,9 @@ ADJUST_TICKS = 11  # between two adjustments, by the same
 
 @dataclass(frozen=True)
 class Qoredl(Resizing):
-    """Qore-DL: widths from deadlines, a priority by slack and need that flips with the load, and four adjusting cases.
+    """Qore-DL: workers and servers from deadlines, a priority that flips with the load, and four adjusting cases.
 
-    Reconstructed from what is public; CPU and memory per instance are not adjusted.
+    Reconstructed from what is public. Where jobs give a range, the CPU of their instances is adjusted too, not memory.
     """
 
     interval: float = param(TICK_S, "seconds between two rounds of the scheduler", low=1, high=86_400)
@@ -30,6 +30,7 @@ class Qoredl(Resizing):
     search: str = param("exhaustive", "how the adjuster finds a width", choices=("exhaustive", "genetic"))
 
     lightest = True
+    squeezes = True
 
     @property
     def kernel(self) -> Any:

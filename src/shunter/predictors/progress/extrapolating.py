@@ -85,17 +85,22 @@ class OptimusCurve:
     least: int = 0
 
     def continued(self, seen: F64) -> F64:
-        """The best c of a grid; for each, 1 / (loss - c) is a line."""
-        at, best, rest = np.arange(1, len(seen) + 1, dtype=np.float64), np.inf, seen
+        """The curve that fits best."""
+        slope, level, floor = self.fitted(seen)
+        return joined(seen, 1 / np.maximum(slope * np.arange(1, BINS + 1) + level, SMALLEST_LOSS) + floor)
+
+    def fitted(self, seen: F64) -> tuple[float, float, float]:
+        """a, b and the best c of a grid; for each, 1 / (loss - c) is a line."""
+        at, best, found = np.arange(1, len(seen) + 1, dtype=np.float64), np.inf, (0.0, 1.0, 0.0)
         for floor in np.linspace(0, 0.99 * seen.min(), 30):
             inverse = 1 / np.maximum(seen - floor, SMALLEST_LOSS)
             weight = 1 / np.maximum(inverse, SMALLEST_LOSS) ** 2  # errors of the loss, not of its inverse
             slope, level = _line(at, inverse, weight)
-            curve = 1 / np.maximum(slope * np.arange(1, BINS + 1) + level, SMALLEST_LOSS) + floor
-            error = float(np.sum((curve[: len(seen)] - seen) ** 2))
+            curve = 1 / np.maximum(slope * at + level, SMALLEST_LOSS) + floor
+            error = float(np.sum((curve - seen) ** 2))
             if error < best:
-                best, rest = error, curve
-        return joined(seen, rest)
+                best, found = error, (slope, level, float(floor))
+        return found
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ def command(runs: Sequence[Run], rows: Sequence[Row], added: Sequence[str] = ())
     words += ["--contention"] if record.contention else []
     words += ["--models", PurePath(record.models).name] if record.models else []
     words += ["--scaling", PurePath(record.scaling).name] if record.scaling else []
+    words += ["--losses", PurePath(record.losses).name] if record.losses else []
     words += ["--sharing", record.sharing] if record.sharing else []
     words += [word for costs in _overheads(runs) for word in ("--overhead", costs)]
     return shlex.join([*words, *added])

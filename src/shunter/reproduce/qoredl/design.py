@@ -20,6 +20,8 @@ from shunter.seeding import rng
 
 RESTART_S = 25.0  # of a change of width, as published
 MOST_WORKERS = 9
+SLOT_CPUS = 4  # of an instance on the CPU testbeds
+CPU_RANGE = (0.475, 2.01)  # of these, that an instance may have
 SLACK = (0.66, 2.44)  # a deadline is this many times the declared run time ...
 GRACE_S = 750.0  # ... and this much later
 DECLARED_S = (600.0, 7200.0)  # run times as declared, log-uniform
@@ -38,7 +40,10 @@ ASSUMED = (
     "Arrivals are random (Poisson); a load of 1 is as much work as all instances do. The paper's rate is not printed.",
     "On the CPU testbeds speed is in proportion to workers, as the paper assumes, with a parameter server for every"
     " four of them, which does no work. On GPUs it is what our network model says of 10 Gb/s Ethernet.",
-    "CPU and memory per instance are fixed: vertical adjustments are not simulated.",
+    "CPU and memory per instance are fixed, but for one variant on the CPU testbeds: there each instance asks for the"
+    " 4 vCPUs of its slot and may have 1.9 to 8 of them (0.475 to 2.01 times, as the authors' code allows), its speed"
+    " is as measured (vCPUs to the power 0.4), and a job says how many of its instances serve. Slots stay as they are,"
+    " so CPU that is given up makes no room for more instances.",
 )
 
 
@@ -59,10 +64,12 @@ class Testbed:
         """The machines; a change of width costs what the paper says."""
         return dataclasses.replace(clusters.load(self.cluster_name), overheads=Overheads(restart=((1, RESTART_S),)))
 
-    def scaling(self, cluster: Cluster) -> Scaling:
-        """Speeds by width."""
+    def scaling(self, cluster: Cluster, equipped: bool = False) -> Scaling:
+        """Speeds by width; where jobs say how many of their instances serve, in proportion to the others."""
         if not self.servers:
             return Scaling.usual(cluster)
+        if equipped:
+            return Scaling()
         return Scaling(tuple(ScalingCurve(model, with_servers(self.most)) for model in self.models))
 
 
@@ -93,6 +100,7 @@ class Variant:
     policy: str
     prediction: str = NONE
     ranged: bool = True  # else jobs run only on what they ask for
+    equipped: bool = False  # jobs with servers say so, and give a range of CPU for each instance
     base: str = ""  # the label that it is compared with; "": none
 
 
@@ -111,6 +119,7 @@ ABLATIONS = {
     "Qore-DL without flip": Variant("qoredl:flip=false", base=THEIRS),
     "Qore-DL without adjuster": Variant("qoredl:adjust=false", base=THEIRS),
     "Qore-DL, genetic search": Variant("qoredl:search=genetic", base=THEIRS),
+    "Qore-DL, CPU and servers chosen": Variant("qoredl", equipped=True, base=THEIRS),
     "Qore-DL, noisy prediction": Variant("qoredl", NOISY, base=THEIRS),
     "Qore-DL, true prediction": Variant("qoredl", TRUE, base=THEIRS),
     "LLF, noisy prediction": Variant(POLICIES["LLF"].policy, NOISY, base="LLF"),
@@ -171,6 +180,16 @@ def workload(testbed: Testbed, load: float, seed: int, jobs: int = JOBS) -> Trac
     )  # fmt: skip
 
 
+def equipped(trace: Trace) -> Trace:
+    """The same jobs with what they say of their instances; on GPUs they say nothing."""
+    if set(trace.models) != set(CPU_MODELS):
+        return trace
+    least, most = (np.full(len(trace), round(SLOT_CPUS * share * 1000)) for share in CPU_RANGE)
+    asked = trace.gpus // GPU
+    servers = -(-asked // 5)
+    return dataclasses.replace(trace, cpus=asked * SLOT_CPUS * 1000, min_cpus=least, max_cpus=most, servers=servers)
+
+
 def varied(trace: Trace, variant: Variant, seed: int) -> Trace:
     """The same jobs as a variant has them: with what was predicted in place of what users declared, or without ranges.
 
@@ -180,6 +199,8 @@ def varied(trace: Trace, variant: Variant, seed: int) -> Trace:
     if not variant.ranged:
         none = np.zeros(len(trace), np.int64)
         trace = dataclasses.replace(trace, min_gpus=none, max_gpus=none)
+    if variant.equipped:
+        trace = equipped(trace)
     if variant.prediction == NONE:
         return trace
     if variant.prediction == TRUE:

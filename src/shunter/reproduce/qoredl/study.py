@@ -139,6 +139,7 @@ class QoredlStudy:
                     "text": variant.policy,
                     "prediction": variant.prediction,
                     "ranged": variant.ranged,
+                    "equipped": variant.equipped,
                     **{measure: record(self.of(name, measure)) for measure in MEASURES},
                 }
                 for name, variant in part.policies.items()
@@ -164,8 +165,9 @@ def one_run(variant: Variant, bed: str, load: float, seed: int, jobs: int = JOBS
     """The numbers of one run."""
     testbed = TESTBEDS[bed]
     cluster, asked = testbed.cluster, workload(testbed, load, seed, jobs)
-    scene, trace = Scenario(scaling=testbed.scaling(cluster)), varied(asked, variant, seed)
-    alone = Simulator(asked, cluster, seed=seed, scenario=scene).world  # what could be met is the same for all variants
+    usual, trace = Scenario(scaling=testbed.scaling(cluster)), varied(asked, variant, seed)
+    alone = Simulator(asked, cluster, seed=seed, scenario=usual).world  # what could be met is the same for all variants
+    scene = Scenario(scaling=testbed.scaling(cluster, equipped=True)) if variant.equipped else usual
     simulator = Simulator(trace, cluster, seed=seed, scenario=scene)
     simulator.run(registry.policy(variant.policy))
     world = simulator.world

@@ -8,7 +8,7 @@ from shunter.report.bootstrap import Estimate
 from shunter.report.terminal.tables import duration, number, share, table
 from shunter.reproduce import views
 from shunter.reproduce.qoredl import paper
-from shunter.reproduce.qoredl.design import ASSUMED, CHOSEN_BY, NOISE, TESTBEDS
+from shunter.reproduce.qoredl.design import ASSUMED, CHOSEN_BY, NOISE, TESTBEDS, Variant
 from shunter.reproduce.qoredl.study import QoredlStudy
 from shunter.reproduce.writing import interval
 
@@ -36,9 +36,15 @@ def view(study: QoredlStudy) -> RenderableType:
 def setting_rows(study: QoredlStudy) -> list[list[str]]:
     """What each label stands for."""
     return [
-        [name, variant.policy, variant.prediction, "" if variant.ranged else "as asked for"]
-        for name, variant in study.part.policies.items()
+        [name, variant.policy, variant.prediction, _instances(variant)] for name, variant in study.part.policies.items()
     ]
+
+
+def _instances(variant: Variant) -> str:
+    """What is not as usual of the instances of jobs."""
+    if variant.equipped:
+        return "with servers and a range of CPU"
+    return "" if variant.ranged else "as asked for"
 
 
 def met_rows(study: QoredlStudy) -> list[list[str]]:

@@ -19,6 +19,7 @@ class ResizingConfig(Arrays):
     step: int  # from one look to the next where nothing happens
     lightest: bool  # jobs go to the least used nodes; else to as few as possible
     node_gpus: int  # of the largest node
+    squeezes: bool  # a job that finds no room may begin with less CPU for each instance
 
 
 class Speeds(Arrays):
@@ -64,6 +65,9 @@ class ResizingState(Variables):
     most: I1  # (jobs,)
     expected: F1  # (jobs,) work in all, ms at speed 1; UNKNOWN: it has not come yet
     wanted: I1  # (jobs,) GPUs, while a plan is made; else 0
+    cpu: I1  # (jobs,) milli-cores wanted for each instance, while a plan is made; 0: as it has or asks for
+    servers: I1  # (jobs,) parameter servers wanted, while a plan is made; 0: as usual
+    reequipped: int = 0  # running jobs whose CPU is to change
     changing: I1  # (jobs,) those that give up GPUs
     order: I1  # (jobs,) those that get GPUs, first to be placed first
     ordered: int = 0
@@ -71,7 +75,7 @@ class ResizingState(Variables):
     own: Arrays  # what only one policy remembers
 
 
-def state_for(view: View, step: int, lightest: bool, own: Arrays) -> ResizingState:
+def state_for(view: View, step: int, lightest: bool, squeezes: bool, own: Arrays) -> ResizingState:
     """A state for the jobs of this view, all of them still to come."""
     world = view.world
     jobs, nodes, gpus = world.jobs, world.nodes.shape[1], world.gpus.shape[1]
@@ -88,7 +92,7 @@ def state_for(view: View, step: int, lightest: bool, own: Arrays) -> ResizingSta
         np.zeros(count + 1), room(count + 1),
     )  # fmt: skip
     return ResizingState(
-        config=ResizingConfig(step, lightest, node_gpus),
+        config=ResizingConfig(step, lightest, node_gpus, squeezes),
         speeds=speeds,
         draft=draft,
         kind=kind,
@@ -96,6 +100,8 @@ def state_for(view: View, step: int, lightest: bool, own: Arrays) -> ResizingSta
         most=most,
         expected=np.full(count, UNKNOWN),
         wanted=room(count),
+        cpu=room(count),
+        servers=room(count),
         changing=room(count),
         order=room(count),
         truth=np.zeros(0) if view.truth is None else view.truth.copy(),

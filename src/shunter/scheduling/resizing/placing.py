@@ -10,6 +10,9 @@ from shunter.scheduling.resizing.known_jobs import stays
 from shunter.scheduling.resizing.memory import Draft, ResizingState
 from shunter.world import Decision, World
 
+SQUEEZE, SQUEEZES = 0.85, 3  # a step down in the CPU of an instance that finds no room, and how many there are
+LEAST_CPU = 0.515  # of the CPU asked for: where the steps end; all three as in the code of Qore-DL's authors
+
 
 @kernel
 def ask_for(world: World, state: ResizingState, job: int) -> None:
@@ -26,7 +29,7 @@ def add_changes(world: World, state: ResizingState, plan: Decision) -> None:
     A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better.
     """
     fewer = find_fewer(world, state)
-    if fewer + state.ordered > 0:
+    if fewer + state.ordered + state.reequipped > 0:
         begin_draft(world, state.draft)
     for at in range(fewer):
         job = state.changing[at]
@@ -34,13 +37,57 @@ def add_changes(world: World, state: ResizingState, plan: Decision) -> None:
             stop(world, state.draft, plan, job)
         else:
             shrink(world, state, plan, job)
+    if state.reequipped > 0:
+        reequip_some(world, state, plan)
     for at in range(state.ordered):
         enlarge(world, state, plan, state.order[at])
     for at in range(state.ordered):
-        state.wanted[state.order[at]] = 0
+        forget(state, state.order[at])
     for at in range(world.clock[w.N_RUNNING]):
-        state.wanted[world.lists[w.L_RUNNING, at]] = 0
+        forget(state, world.lists[w.L_RUNNING, at])
     state.ordered = 0
+    state.reequipped = 0
+
+
+@kernel
+def forget(state: ResizingState, job: int) -> None:
+    """The plan for a job is made."""
+    state.wanted[job] = 0
+    state.cpu[job] = 0
+    state.servers[job] = 0
+
+
+@kernel
+def reequip_some(world: World, state: ResizingState, plan: Decision) -> None:
+    """Change the CPU of running jobs that keep their GPUs, in submit order: first those that give up some."""
+    count = 0
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        if state.cpu[job] > 0 and state.wanted[job] == world.jobs[w.WORKERS, job]:
+            state.changing[count] = job
+            count += 1
+    sort(state.changing[:count])
+    for grows in (False, True):
+        for at in range(count):
+            if (state.cpu[state.changing[at]] > cpu_of(world, state.changing[at])) == grows:
+                reequip(world, state, plan, state.changing[at])
+
+
+@kernel
+def reequip(world: World, state: ResizingState, plan: Decision, job: int) -> None:
+    """Give each instance of a job other CPU where it is, if its nodes have it."""
+    draft, count, more = state.draft, held(world, job, state.draft.held), state.cpu[job] - cpu_of(world, job)
+    fits = True
+    for at in range(count):
+        node = world.gpus[w.NODE, draft.held[at]]
+        draft.cpu[node] -= more
+        fits = fits and draft.cpu[node] >= 0
+    if fits:
+        add_placed(plan, w.A_RESIZE, job, draft.held[:count], 0)
+        plan.actions[plan.counts[0] - 1, w.EACH_CPU] = state.cpu[job]
+        return
+    for at in range(count):
+        draft.cpu[world.gpus[w.NODE, draft.held[at]]] += more
 
 
 @kernel
@@ -67,11 +114,11 @@ def begin_draft(world: World, draft: Draft) -> None:
 
 
 @kernel
-def shift(world: World, draft: Draft, job: int, gpu: int, sign: int) -> None:
-    """A job leaves a GPU (+1) or takes it (-1)."""
+def shift(world: World, draft: Draft, job: int, gpu: int, sign: int, cpu: int) -> None:
+    """A job leaves a GPU (+1) or takes it (-1), with so much CPU."""
     node = world.gpus[w.NODE, gpu]
     draft.tenants[gpu] -= sign
-    draft.cpu[node] += sign * cpu_of(world, job)
+    draft.cpu[node] += sign * cpu
     draft.mem[node] += sign * mem_of(world, job)
     if world.nodes[w.NODE_STATE, node] == w.UP:
         if sign > 0 and draft.tenants[gpu] == 0:
@@ -86,7 +133,7 @@ def stop(world: World, draft: Draft, plan: Decision, job: int) -> None:
     add_other(plan, w.A_PREEMPT, job, 1)
     if world.jobs[w.STOP_COST, job] == 0:
         for at in range(held(world, job, draft.held)):
-            shift(world, draft, job, draft.held[at], +1)
+            shift(world, draft, job, draft.held[at], +1, cpu_of(world, job))
 
 
 @kernel
@@ -106,12 +153,12 @@ def shrink(world: World, state: ResizingState, plan: Decision, job: int) -> None
                     draft.chosen[found] = draft.held[at]
                     found += 1
                 else:
-                    shift(world, draft, job, draft.held[at], +1)
+                    shift(world, draft, job, draft.held[at], +1, cpu_of(world, job))
         draft.own[best] = 0
     for at in range(count):
         node = world.gpus[w.NODE, draft.held[at]]
         if draft.own[node] > 0:
-            shift(world, draft, job, draft.held[at], +1)
+            shift(world, draft, job, draft.held[at], +1, cpu_of(world, job))
     count_own(world, draft, count, 0)
     sort(draft.chosen[:found])
     add_placed(plan, w.A_RESIZE, job, draft.chosen[:found], 0)
@@ -131,29 +178,49 @@ def enlarge(world: World, state: ResizingState, plan: Decision, job: int) -> Non
     draft, now, wanted = state.draft, world.jobs[w.WORKERS, job], state.wanted[job]
     if wanted <= now or stays(world, job):
         return
-    count = held(world, job, draft.held) if now > 0 else 0
+    count, cpu = held(world, job, draft.held) if now > 0 else 0, cpu_of(world, job)
     for at in range(count):
-        shift(world, draft, job, draft.held[at], +1)
+        shift(world, draft, job, draft.held[at], +1, cpu)
     count_own(world, draft, count, 1)
-    found = choose(world, state, job, wanted)
+    found = choose(world, state, job, wanted, cpu)
     count_own(world, draft, count, 0)
+    if now == 0 and found < state.least[job] and state.config.squeezes and world.instances.shape[1] > 0:
+        cpu = squeezed(world, state, job, wanted)
+        found = choose(world, state, job, wanted, cpu)
     if found < state.least[job] or found <= now:
         for at in range(count):
-            shift(world, draft, job, draft.held[at], -1)
+            shift(world, draft, job, draft.held[at], -1, cpu)
         return
     for at in range(found):
-        shift(world, draft, job, draft.chosen[at], -1)
+        shift(world, draft, job, draft.chosen[at], -1, cpu)
     sort(draft.chosen[:found])
     if now > 0:
         add_placed(plan, w.A_RESIZE, job, draft.chosen[:found], 0)
     else:
         add_start(plan, job, draft.chosen[:found], w.NEVER)
+    row = plan.counts[0] - 1
+    plan.actions[row, w.EACH_CPU] = cpu if cpu != cpu_of(world, job) else 0
+    plan.actions[row, w.SERVING] = state.servers[job] if found == wanted else 0
 
 
 @kernel
-def measure_room(world: World, draft: Draft, job: int) -> int:
-    """How many GPUs of each node a job could have; returns how many of all."""
-    total, cpu, mem = 0, cpu_of(world, job), mem_of(world, job)
+def squeezed(world: World, state: ResizingState, job: int, width: int) -> int:
+    """So little CPU for each instance that a job finds room, in a few steps down; the last of them if it finds none."""
+    cpu, asked = cpu_of(world, job), world.jobs[w.CPU, job]
+    if world.instances[w.MAX_CPU, job] == 0:
+        return cpu
+    lowest = max(world.instances[w.MIN_CPU, job], int(LEAST_CPU * asked))
+    for _ in range(SQUEEZES):
+        cpu = max(int(SQUEEZE * cpu), lowest)
+        if choose(world, state, job, width, cpu) >= state.least[job]:
+            break
+    return int(cpu)
+
+
+@kernel
+def measure_room(world: World, draft: Draft, job: int, cpu: int) -> int:
+    """How many GPUs of each node a job could have with so much CPU for each; returns how many of all."""
+    total, mem = 0, mem_of(world, job)
     for node in range(len(draft.free)):
         most = draft.free[node]
         if most > 0 and not may_use(world, job, node):
@@ -168,10 +235,10 @@ def measure_room(world: World, draft: Draft, job: int) -> int:
 
 
 @kernel
-def choose(world: World, state: ResizingState, job: int, width: int) -> int:
+def choose(world: World, state: ResizingState, job: int, width: int, cpu: int) -> int:
     """The best GPUs for a job: all on one node if that is as fast, or on the fewest nodes; returns how many."""
     draft, speeds, kind = state.draft, state.speeds, state.kind[job]
-    total = measure_room(world, draft, job)
+    total = measure_room(world, draft, job, cpu)
     if total == 0:
         return 0
     if state.config.lightest:

@@ -59,6 +59,7 @@ class Resizing(Compilable, Refits, Describes):
     )
 
     lightest = False  # whether jobs go to the least used nodes
+    squeezes = False  # whether a job that finds no room may begin with less CPU for each instance
 
     @abstractmethod
     def own(self, view: View, before: Arrays | None) -> Arrays:
@@ -95,13 +96,13 @@ class Resizing(Compilable, Refits, Describes):
         if memory.form is None or memory.generation != view.generation:
             before = memory.form.memory if memory.form else memory.previous
             own = self.own(view, before.own if before is not None else None)
-            state = state_for(view, self._step, self.lightest, own)
+            state = state_for(view, self._step, self.lightest, self.squeezes, own)
             if before is not None:
                 state.ended_work, state.ended_jobs = before.ended_work, before.ended_jobs
             memory.form = Compiled(pointer_to(self.kernel), state, 0)
             memory.plan = w.new_decision(view.world)
             memory.previous, memory.generation = None, view.generation
-            if self.remaining == "losses":
+            if self.reads_losses(view):
                 memory.due = (view.now // self._step + 1) * self._step
         return memory.form
 
@@ -109,7 +110,11 @@ class Resizing(Compilable, Refits, Describes):
     def _step(self) -> int:
         return round(self.interval * 1000)
 
-    # -- work that is expected from losses
+    # -- what losses let expect
+
+    def reads_losses(self, view: View) -> bool:
+        """Whether losses are read at every interval."""
+        return self.remaining == "losses"
 
     @property
     def predictor(self) -> str:
@@ -125,14 +130,18 @@ class Resizing(Compilable, Refits, Describes):
         return memory.due
 
     def refresh(self, view: View, memory: ResizingMemory) -> None:
-        """Read the losses that running jobs have reported by then; estimate the work of each in all."""
+        """Read the losses that running jobs have reported by then."""
         assert memory.form is not None
         for job in view.running.tolist():
             losses = view.losses(job, memory.due)
             if len(losses):
-                share = work_expected(losses, self.quantile)
-                memory.form.memory.expected[job] = share * float(view.jobs.declared[job])
+                self.read(view, memory.form.memory, job, losses)
         memory.due += self._step
+
+    def read(self, view: View, state: ResizingState, job: int, losses: F64) -> None:
+        """Estimate the work of a job in all from its losses so far."""
+        if self.remaining == "losses":
+            state.expected[job] = work_expected(losses, self.quantile) * float(view.jobs.declared[job])
 
     def decide(self, view: View, memory: ResizingMemory) -> Plan:
         """The same decision as the compiled loop takes, as a plan."""

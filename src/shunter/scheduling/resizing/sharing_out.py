@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from shunter import world as w
-from shunter.arrays import I1, Arrays, Variables, narrowed
+from shunter.arrays import F1, I1, Arrays, Variables, narrowed
 from shunter.compiled import kernel
+from shunter.predictors.progress.curves import BINS
+from shunter.predictors.progress.extrapolating import SMALLEST_LOSS
 from shunter.scheduling.resizing.heap import pop, push, settle_top
 from shunter.scheduling.resizing.known_jobs import (
     begins_look,
@@ -20,13 +22,14 @@ from shunter.scheduling.resizing.memory import ResizingState
 from shunter.scheduling.resizing.placing import add_changes, ask_for
 from shunter.world import Decision, World
 
-FIRST = 0.01  # of its work: what the loss curve of a job begins with
+FIRST = 0.01  # of its work: what the loss curve of a job begins with that reports no losses ...
+WHOLE_FALL = 1.0 / FIRST - 1.0 / (1.0 + FIRST)  # ... and by how much it falls in all
 
 
 class GainConfig(Arrays):
     """What counts as a gain."""
 
-    by_loss: bool  # the fall of the loss in the next round, if losses fall as 1/k; else the time that a job saves
+    by_loss: bool  # the fall of the loss in the next round; else the time that a job saves
     step: float  # ms of a round
 
 
@@ -37,14 +40,20 @@ class PresentJobs(Variables):
     size: int = 0
     rows: I1  # (jobs,)
     listed: I1  # (jobs,) 1: it is there
+    slope: F1  # (jobs,) of a loss that falls as scale / (slope k + level), k in parts of the declared work; or nothing
+    level: F1  # (jobs,) or nothing
+    scale: F1  # (jobs,) over the largest fall so far; below 0: no losses are known; or nothing
 
 
 present_of = narrowed(PresentJobs)
 
 
-def nobody_present(jobs: int, config: GainConfig) -> PresentJobs:
-    """No job has come yet."""
-    return PresentJobs(config=config, rows=np.zeros(jobs, np.int64), listed=np.zeros(jobs, np.int64))
+def nobody_present(jobs: int, config: GainConfig, losses: bool = False) -> PresentJobs:
+    """No job has come yet; ``losses``: jobs may report some."""
+    slope, level, scale = np.zeros((3, jobs if losses else 0))
+    scale[:] = -1.0
+    rows, listed = np.zeros((2, jobs), np.int64)
+    return PresentJobs(config=config, rows=rows, listed=listed, slope=slope, level=level, scale=scale)
 
 
 @kernel
@@ -89,9 +98,13 @@ def drop_ended(world: World, present: PresentJobs) -> None:
 
 
 @kernel
-def loss_at(state: ResizingState, job: int, done: float, left: float, width: int) -> float:
-    """The loss of a job after the next round at a width."""
-    ahead = done + present_of(state.own).config.step * state.speeds.best[state.kind[job], width]
+def loss_at(world: World, state: ResizingState, job: int, done: float, left: float, width: int) -> float:
+    """The loss of a job after the next round at a width: by the curve of its losses so far, else as 1/k."""
+    present = present_of(state.own)
+    ahead = done + present.config.step * state.speeds.best[state.kind[job], width]
+    if len(present.scale) > 0 and present.scale[job] >= 0:
+        part = 1.0 + BINS * ahead / world.jobs[w.DECLARED, job]  # the first is number 1
+        return float(present.scale[job] / max(present.slope[job] * part + present.level[job], SMALLEST_LOSS))
     return float(1.0 / (FIRST + ahead / (done + left)))
 
 
@@ -101,7 +114,7 @@ def gain(world: World, state: ResizingState, job: int, width: int) -> float:
     left = work_left(world, state, job)
     if present_of(state.own).config.by_loss:
         done = work_done(world, job)
-        return loss_at(state, job, done, left, width) - loss_at(state, job, done, left, width + 1)
+        return loss_at(world, state, job, done, left, width) - loss_at(world, state, job, done, left, width + 1)
     speed = state.speeds.best[state.kind[job]]
     return float(left * (1.0 / speed[width] - 1.0 / speed[width + 1]))
 

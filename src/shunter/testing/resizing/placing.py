@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,29 +31,26 @@ class FreeRoom:
         free = [view.free_gpus(node).tolist() for node in nodes]
         return cls(view, free, view.nodes.cpu_free.tolist(), view.nodes.mem_free.tolist())
 
-    def shift(self, job: int, gpus: Sequence[int], sign: int) -> None:
-        """A job leaves GPUs (+1) or takes them (-1)."""
+    def shift(self, job: int, gpus: Sequence[int], sign: int, cpu: int) -> None:
+        """A job leaves GPUs (+1) or takes them (-1), with so much CPU on each."""
         for gpu in gpus:
             node = int(self.view.gpus.node[gpu])
             if sign < 0:
                 self.gpus[node].remove(gpu)
             else:
                 self.gpus[node].append(gpu)
-            self.cpu[node] += sign * int(self.view.jobs.cpu_now[job])
+            self.cpu[node] += sign * cpu
             self.mem[node] += sign * int(self.view.jobs.mem_now[job])
 
-    def within(self, job: int, node: int) -> int:
-        """How many GPUs of a node a job could have."""
+    def within(self, job: int, node: int, cpu: int) -> int:
+        """How many GPUs of a node a job could have with so much CPU on each."""
         up = self.view.nodes.state[node] == w.UP
         if not self.gpus[node] or not up or not self.view.admits(node, job):
             return 0
         most = len(self.gpus[node])
-        for free, each in (
-            (self.cpu[node], self.view.jobs.cpu_now[job]),
-            (self.mem[node], self.view.jobs.mem_now[job]),
-        ):
+        for free, each in ((self.cpu[node], cpu), (self.mem[node], int(self.view.jobs.mem_now[job]))):
             if each:
-                most = min(most, max(free, 0) // int(each))
+                most = min(most, max(free, 0) // each)
         return most
 
     def taken(self, rooms: dict[int, int], order: Sequence[int], width: int) -> list[int]:
@@ -64,13 +61,25 @@ class FreeRoom:
         return sorted(found)
 
 
-def plan_for(view: View, active: ActiveJobs, wanted: I64, order: Sequence[int], style: str = COMPACT) -> list[Action]:
+def plan_for(
+    view: View,
+    active: ActiveJobs,
+    wanted: I64,
+    order: Sequence[int],
+    cpu: Mapping[int, int],
+    servers: Mapping[int, int],
+    *,
+    style: str = COMPACT,
+    squeezes: bool = False,
+) -> list[Action]:
     """The actions that give jobs the widths ``wanted`` (0: none) as far as there is room, first in ``order`` first.
 
-    A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better.
+    A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better. ``cpu`` and
+    ``servers`` are of jobs whose instances change. With ``squeezes``, a job that finds no room may begin with less CPU.
     """
     room = FreeRoom.of(view)
     actions: list[Action] = []
+    now = {at: int(view.jobs.cpu_now[job]) for at, job in enumerate(active.rows.tolist())}
     for at in np.flatnonzero(active.runs & (wanted < active.width)).tolist():
         job, held = int(active.rows[at]), list(view.placement(int(active.rows[at])))
         if active.stays[at]:
@@ -78,24 +87,50 @@ def plan_for(view: View, active: ActiveJobs, wanted: I64, order: Sequence[int], 
         if wanted[at] == 0:
             actions.append(Preempt(job))
             if view.jobs.stop_cost[job] == 0:
-                room.shift(job, held, +1)
+                room.shift(job, held, +1, now[at])
             continue
         kept = _kept(view, held, int(wanted[at]))
-        room.shift(job, [gpu for gpu in held if gpu not in kept], +1)
+        room.shift(job, [gpu for gpu in held if gpu not in kept], +1, now[at])
         actions.append(Resize(job, kept))
+    still = [at for at in sorted(cpu) if active.runs[at] and wanted[at] == active.width[at]]
+    for at in [*(at for at in still if cpu[at] <= now[at]), *(at for at in still if cpu[at] > now[at])]:
+        job, held = int(active.rows[at]), list(view.placement(int(active.rows[at])))
+        room.shift(job, held, +1, now[at])
+        nodes = view.gpus.node[held]
+        fits = all(room.cpu[node] >= cpu[at] * int((nodes == node).sum()) for node in nodes.tolist())
+        room.shift(job, held, -1, cpu[at] if fits else now[at])
+        actions += [Resize(job, held, cpu=cpu[at])] if fits else []
     for at in order:
-        job, width, now = int(active.rows[at]), int(wanted[at]), int(active.width[at])
-        if width <= now or (active.runs[at] and active.stays[at]):
+        job, width = int(active.rows[at]), int(wanted[at])
+        if width <= active.width[at] or (active.runs[at] and active.stays[at]):
             continue
-        held = list(view.placement(job)) if now else []
-        room.shift(job, held, +1)
-        gpus = _chosen(room, active, at, width, held, style)
-        if len(gpus) < active.least[at] or len(gpus) <= now:
-            room.shift(job, held, -1)
+        held, each = list(view.placement(job)) if active.width[at] else [], now[at]
+        room.shift(job, held, +1, each)
+        gpus = _chosen(room, active, at, width, held, style, each)
+        for less in _squeezed(view, job) if squeezes and not held else []:
+            if len(gpus) < active.least[at]:
+                each, gpus = less, _chosen(room, active, at, width, held, style, less)
+        if len(gpus) < active.least[at] or len(gpus) <= active.width[at]:
+            room.shift(job, held, -1, each)
             continue
-        room.shift(job, gpus, -1)
-        actions.append(Resize(job, gpus) if now else Start(job, gpus))
+        room.shift(job, gpus, -1, each)
+        serving = servers.get(at) if len(gpus) == width else None
+        other = each if each != now[at] else None
+        actions.append(
+            Resize(job, gpus, other, None, serving) if held else Start(job, gpus, cpu=other, servers=serving)
+        )
     return actions
+
+
+def _squeezed(view: View, job: int) -> list[int]:
+    """Less and less CPU for each instance, in three steps, not below what the job and Qore-DL's authors allow."""
+    if not view.jobs.max_cpu[job]:
+        return []
+    lowest, cpu, found = max(int(view.jobs.min_cpu[job]), int(0.515 * view.jobs.cpu[job])), int(view.jobs.cpu[job]), []
+    for _ in range(3):
+        cpu = max(int(0.85 * cpu), lowest)
+        found.append(cpu)
+    return found
 
 
 def _kept(view: View, held: list[int], width: int) -> list[int]:
@@ -106,10 +141,12 @@ def _kept(view: View, held: list[int], width: int) -> list[int]:
     return sorted(ranked[:width])
 
 
-def _chosen(room: FreeRoom, active: ActiveJobs, at: int, width: int, held: list[int], style: str) -> list[int]:
+def _chosen(
+    room: FreeRoom, active: ActiveJobs, at: int, width: int, held: list[int], style: str, cpu: int
+) -> list[int]:
     """The best GPUs for a job: all on one node if that is as fast, or on the fewest nodes; at most ``width``."""
     job, view = int(active.rows[at]), room.view
-    rooms = {node: within for node in range(len(room.gpus)) if (within := room.within(job, node))}
+    rooms = {node: within for node in range(len(room.gpus)) if (within := room.within(job, node, cpu))}
     if not rooms:
         return []
     own = {int(view.gpus.node[gpu]) for gpu in held}

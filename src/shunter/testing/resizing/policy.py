@@ -38,6 +38,8 @@ class Widths:
 
     wanted: I64  # (jobs,)
     order: list[int]
+    cpu: dict[int, int] = field(default_factory=dict)  # milli-cores of each instance, where that changes
+    servers: dict[int, int] = field(default_factory=dict)  # parameter servers, where they are not as usual
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class PlainResizing(ABC):
     quantile: float = 0.5
 
     style = COMPACT
+    squeezes = False
 
     @abstractmethod
     def widths(self, view: View, active: ActiveJobs, memory: PlainResizingMemory) -> Widths:
@@ -85,7 +88,8 @@ class PlainResizing(ABC):
         if not len(active):
             return NOTHING
         widths = self.widths(view, active, memory)
-        actions = plan_for(view, active, widths.wanted, widths.order, self.style)
+        changes = (widths.wanted, widths.order, widths.cpu, widths.servers)
+        actions = plan_for(view, active, *changes, style=self.style, squeezes=self.squeezes)
         if not actions:
             memory.own["releases"] = releases
         step = round(self.interval * 1000)
@@ -95,7 +99,7 @@ class PlainResizing(ABC):
     def _read_losses(self, view: View, memory: PlainResizingMemory) -> None:
         """At every interval, what running jobs should need by their losses until then."""
         step = round(self.interval * 1000)
-        if self.remaining != "losses":
+        if not self.reads_losses(view):
             return
         if memory.due < 0:
             memory.due = (view.now // step + 1) * step
@@ -103,8 +107,17 @@ class PlainResizing(ABC):
             for job in view.running.tolist():
                 losses = view.losses(job, at)
                 if len(losses):
-                    memory.expected[job] = work_expected(losses, self.quantile) * float(view.jobs.declared[job])
+                    self.read(view, memory, job, losses)
             memory.due = at + step
+
+    def reads_losses(self, view: View) -> bool:
+        """Whether losses are read at every interval."""
+        return self.remaining == "losses"
+
+    def read(self, view: View, memory: PlainResizingMemory, job: int, losses: F64) -> None:
+        """What a job should need by its losses so far."""
+        if self.remaining == "losses":
+            memory.expected[job] = work_expected(losses, self.quantile) * float(view.jobs.declared[job])
 
     @staticmethod
     def _learn(view: View, memory: PlainResizingMemory) -> None:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter.model import View
+from shunter.policies.slaq import fall_of
+from shunter.predictors.progress.curves import BINS
+from shunter.predictors.progress.extrapolating import SMALLEST_LOSS
 from shunter.testing.resizing.active import ActiveJobs
 from shunter.testing.resizing.placing import total_gpus
 from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory, Widths
@@ -64,14 +67,29 @@ class PlainSlaq(PlainResizing):
 
     interval: float = 300.0
 
+    def reads_losses(self, view: View) -> bool:
+        """Where there are any."""
+        return view.reports is not None
+
+    def read(self, view: View, memory: PlainResizingMemory, job: int, losses: F64) -> None:
+        """The curve of a job."""
+        super().read(view, memory, job, losses)
+        found = fall_of(losses)
+        if found is not None:
+            memory.own.setdefault("curves", {})[job] = found
+
     def widths(self, view: View, active: ActiveJobs, memory: PlainResizingMemory) -> Widths:
         """Every job its fewest GPUs, as they came; the others by what the loss falls."""
         node_gpus, step = int(view.nodes.total.max()), self.interval * 1000
-        done = view.work(active.rows)
+        done, curves = view.work(active.rows), memory.own.get("curves", {})
         whole = done + active.left
 
         def loss(at: int, width: int) -> float:
-            ahead = done[at] + step * active.best(at, node_gpus)[width]
+            job, ahead = int(active.rows[at]), done[at] + step * active.best(at, node_gpus)[width]
+            if job in curves:
+                slope, level, scale = curves[job]
+                part = 1.0 + BINS * ahead / view.jobs.declared[job]
+                return float(scale / max(slope * part + level, SMALLEST_LOSS))
             return float(1 / (FIRST + ahead / whole[at]))
 
         def gains(at: int, width: int) -> float:
