@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shunter import registry, traces
+from shunter.adapting.abandoning import most_decisions
 from shunter.adapting.controller import AdaptedRun, plain_run
 from shunter.adapting.objectives import run_value
-from shunter.adapting.searching import DECISIONS_PER_JOB, DECISIONS_WHOLE
 from shunter.clusters.stop_costs import USUAL
 from shunter.errors import AbandonedError, PolicyError
 from shunter.report.bootstrap import drawn_means, draws_of
@@ -71,7 +71,7 @@ def searched(policy: str, early: dict[str, Setup]) -> str:
         for name, simulator in begun.items():
             twin = simulator.fork()
             try:
-                twin.run(made, budget=DECISIONS_PER_JOB * len(twin.trace) + DECISIONS_WHOLE)
+                twin.run(made, budget=most_decisions(len(twin.trace)))
             except (AbandonedError, PolicyError):
                 return math.inf
             if twin.exhausted:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shunter import registry
-from shunter.adapting.searching import DECISIONS_AHEAD, DECISIONS_PER_JOB
+from shunter.adapting.abandoning import AHEAD, most_decisions
 from shunter.seeding import rng
 from shunter.setup import Setup, set_up
 from shunter.simulation import Draw, simulator_for
@@ -33,7 +33,7 @@ def corners(policy: str) -> list[str]:
 
 @pytest.mark.parametrize("policy", SEARCHED)
 def test_every_corner_ends_within_the_budget(policy: str, overloaded: Setup) -> None:
-    budget = DECISIONS_PER_JOB * len(overloaded.trace) + DECISIONS_AHEAD
+    budget = most_decisions(len(overloaded.trace), AHEAD)
     for text in corners(policy):
         made = registry.policy(text)
         simulator = simulator_for(Draw(overloaded, 0), made)[0]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from shunter import registry
+from shunter.adapting.abandoning import AHEAD, most_decisions
 from shunter.adapting.aggregating import aggregated
 from shunter.adapting.objectives import BETWEEN, look_ahead_value, middle_of, run_value
 from shunter.adapting.rejecting import RejectingSearch, TriedSettings
@@ -23,8 +24,6 @@ from shunter.tuning.spaces import PolicySpace
 from shunter.world import F64
 
 HORIZON = 24 * HOUR  # to which an outlook is simulated at most
-DECISIONS_PER_JOB = 100  # after which an evaluation is abandoned, and ...
-DECISIONS_AHEAD, DECISIONS_WHOLE = 5_000, 20_000  # ... as many more in a look ahead, and on a whole trace
 ROUND = 200  # evaluations of one search for fixed settings; the next one begins with its best ...
 ENOUGH = 0.001  # ... unless it improved by less than this part
 WHOLE = "random"  # used for whole traces in place of halving
@@ -113,7 +112,7 @@ class LookAheadCourse:
     def __init__(self, ahead: LookAhead, policy: Policy, twin: Simulator, memory: Memory) -> None:
         self.twin, self.failed = twin, False
         self._ahead, self._policy, self._memory = ahead, policy, memory
-        self._left = DECISIONS_PER_JOB * len(twin.trace) + DECISIONS_AHEAD
+        self._left = most_decisions(len(twin.trace), AHEAD)
 
     def value_at(self, horizon: int) -> float:
         """The objective with what has ended by then; infinite: it was abandoned."""
@@ -153,7 +152,7 @@ def search_halving(
 
 def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, given: str, most: int) -> FoundSettings:
     """The best settings for a whole trace, from its first event on; in rounds, until one brings no more."""
-    begun, limit = time.perf_counter(), DECISIONS_PER_JOB * len(simulator.trace) + DECISIONS_WHOLE
+    begun, limit = time.perf_counter(), most_decisions(len(simulator.trace))
 
     def value(text: str) -> float:
         policy, twin = registry.policy(text), simulator.fork()

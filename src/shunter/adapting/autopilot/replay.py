@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from shunter import registry
+from shunter.adapting.abandoning import most_decisions
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.near_copies import near_times
 from shunter.adapting.autopilot.rule import (
-    DECISIONS_AT_LEAST,
-    DECISIONS_PER_JOB,
     Autopilot,
     AutopilotLimits,
     PastDays,
@@ -296,7 +295,7 @@ class PilotReplay:
     def _best_of_truth(self, simulator: Simulator, memory: Memory | None, text: str, now: int) -> str:
         """The best for what comes until the next decision, within the limits."""
         horizon, candidates = now + self.options.every, self.options.candidates
-        limit = DECISIONS_PER_JOB * len(simulator.trace) + DECISIONS_AT_LEAST
+        limit = most_decisions(len(simulator.trace))
 
         def course(text: str) -> JobsBetween | None:
             policy, twin = registry.policy(text), simulator.fork()

@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 
 from shunter import registry
+from shunter.adapting.abandoning import most_decisions
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.near_copies import near_times
 from shunter.adapting.objectives import OBJECTIVES, jct_of, rho_of
@@ -28,7 +29,6 @@ from shunter.sim.engine import Simulator
 from shunter.tuning.sampling import sampled, search_named
 from shunter.world import F64, I64
 
-DECISIONS_PER_JOB, DECISIONS_AT_LEAST = 100, 20_000  # after which a run is abandoned
 FINALISTS = 3  # policies of a search that are compared on all copies
 WORTH_A_SEARCH = 0.01  # share of the time in the system that the baseline's jobs wait; below, nothing is to be gained
 
@@ -228,7 +228,7 @@ class _Trial:
     def _run(self, text: str, durations: I64) -> Simulator | None:
         twin = self._simulator.fork_with(durations)
         try:
-            twin.run(registry.policy(text), budget=DECISIONS_PER_JOB * len(self.past.trace) + DECISIONS_AT_LEAST)
+            twin.run(registry.policy(text), budget=most_decisions(len(self.past.trace)))
         except (AbandonedError, PolicyError):
             return None
         return None if twin.exhausted or np.isnan(jct_of(twin)).all() else twin
