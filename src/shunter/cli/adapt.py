@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -13,18 +13,21 @@ from shunter.cli.console import (
     ClusterOption,
     ColumnsOption,
     DropOption,
+    EvaluationThreadsOption,
+    FixedOption,
     FormatOption,
     JsonOption,
     LoadOption,
     OnBadRowOption,
     OverheadOption,
+    SearchedPolicyOption,
     SeedOption,
     SinceOption,
     TraceArgument,
     UntilOption,
     answer,
+    named_cluster,
     note,
-    policy_names,
     progress,
     say_about,
     with_columns,
@@ -46,57 +49,67 @@ shunter adapt jobs.csv -c 64x8 -p tiresias --recheck 5m --generator fft-manhatta
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+EveryOption: TypeAlias = Annotated[
+    str, typer.Option("--every", metavar="T", help="Time between searches: 30m, 1h, 4h.")
+]
+RecheckOption: TypeAlias = Annotated[
+    str, typer.Option("--recheck", metavar="T", help="Search in between, and switch at 1.1x: 5m; 0: never.")
+]
+SourceOption: TypeAlias = Annotated[
+    str, typer.Option("--source", metavar="past|generated|truth", help="Whose switches are shown; all are run.")
+]
+SearchBudgetOption: TypeAlias = Annotated[
+    int, typer.Option("--budget", min=2, metavar="N", help="Evaluations of each search.")
+]
+SearchOption: TypeAlias = Annotated[
+    str, typer.Option("--search", metavar="random|halving|bluefin|...", help="How settings are drawn.")
+]
+ObjectiveOption: TypeAlias = Annotated[
+    str, typer.Option("--objective", metavar="jct|rho", help="Mean JCT, or the share of jobs with rho above 1.")
+]
+GainOption: TypeAlias = Annotated[
+    float, typer.Option("--gain", min=1, metavar="X", help="Times as good must settings be to switch.")
+]
+GeneratorOption: TypeAlias = Annotated[
+    str, typer.Option("--generator", metavar="G", help="Which past hour is replayed; auto: by a backtest.")
+]
+PredictorOption: TypeAlias = Annotated[
+    str, typer.Option("--predictor", metavar="M", help="Run times of unfinished jobs: past, lightgbm, forest ...")
+]
+CausalOption: TypeAlias = Annotated[
+    str, typer.Option("--causal", metavar="layers|fci", help="Reject settings by a causal model, not run them.")
+]
+AggregateOption: TypeAlias = Annotated[
+    bool, typer.Option("--aggregate", help="Merge waiting jobs that are alike before settings are tried.")
+]
+GraphOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--graph", metavar="FILE", help="Draw the causal model: .html or .svg.")
+]
+RepositoryOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--repository", metavar="DIR", help="Ended jobs by hour: read as more past, then added to."),
+]
+
+
 def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     cluster: ClusterOption = None,
-    policy: Annotated[
-        str,
-        typer.Option(
-            "--policy", "-p", metavar="P", autocompletion=policy_names, help="name or name:key=value,...; any"
-        ),
-    ] = "tiresias",
-    every: Annotated[str, typer.Option("--every", metavar="T", help="Time between searches: 30m, 1h, 4h.")] = "1h",
-    recheck: Annotated[
-        str, typer.Option("--recheck", metavar="T", help="Search in between, and switch at 1.1x: 5m; 0: never.")
-    ] = "0",
-    source: Annotated[
-        str, typer.Option("--source", metavar="past|generated|truth", help="Whose switches are shown; all are run.")
-    ] = "generated",
-    budget: Annotated[int, typer.Option("--budget", min=2, metavar="N", help="Evaluations of each search.")] = 40,
-    search: Annotated[
-        str, typer.Option("--search", metavar="random|halving|bluefin|...", help="How settings are drawn.")
-    ] = "random",
-    objective: Annotated[
-        str, typer.Option("--objective", metavar="jct|rho", help="Mean JCT, or the share of jobs with rho above 1.")
-    ] = "jct",
-    gain: Annotated[
-        float, typer.Option("--gain", min=1, metavar="X", help="Times as good must settings be to switch.")
-    ] = 1.0,
-    generator: Annotated[
-        str, typer.Option("--generator", metavar="G", help="Which past hour is replayed; auto: by a backtest.")
-    ] = "auto",
-    predictor: Annotated[
-        str, typer.Option("--predictor", metavar="M", help="Run times of unfinished jobs: past, lightgbm, forest ...")
-    ] = "past",
-    fixed: Annotated[
-        int, typer.Option("--fixed", min=0, metavar="N", help="Evaluations for fixed settings; 0: as many in total.")
-    ] = 0,
-    causal: Annotated[
-        str, typer.Option("--causal", metavar="layers|fci", help="Reject settings by a causal model, not run them.")
-    ] = "",
-    aggregate: Annotated[
-        bool, typer.Option("--aggregate", help="Merge waiting jobs that are alike before settings are tried.")
-    ] = False,
-    graph: Annotated[
-        Path | None, typer.Option("--graph", metavar="FILE", help="Draw the causal model: .html or .svg.")
-    ] = None,
-    threads: Annotated[
-        int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
-    ] = 1,
-    repository: Annotated[
-        Path | None,
-        typer.Option("--repository", metavar="DIR", help="Ended jobs by hour: read as more past, then added to."),
-    ] = None,
+    policy: SearchedPolicyOption = "tiresias",
+    every: EveryOption = "1h",
+    recheck: RecheckOption = "0",
+    source: SourceOption = "generated",
+    budget: SearchBudgetOption = 40,
+    search: SearchOption = "random",
+    objective: ObjectiveOption = "jct",
+    gain: GainOption = 1.0,
+    generator: GeneratorOption = "auto",
+    predictor: PredictorOption = "past",
+    fixed: FixedOption = 0,
+    causal: CausalOption = "",
+    aggregate: AggregateOption = False,
+    graph: GraphOption = None,
+    threads: EvaluationThreadsOption = 1,
+    repository: RepositoryOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     seed: SeedOption = 0,
@@ -116,8 +129,7 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     ones begin with Fixed, and Fixed is searched in up to as many evaluations as they have.
     """
     format = with_columns(format, columns)  # noqa: A001
-    if cluster is None:
-        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+    cluster = named_cluster(cluster)
 
     from shunter.adapting.controller import SearchTimes
     from shunter.adapting.study import SOURCES, Adapting, AdaptingOptions
@@ -133,18 +145,7 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError(f"there is no source '{source}'; {did_you_mean(source, SOURCES)}")
     times = SearchTimes(milliseconds("--every", every), milliseconds("--recheck", recheck, 0), gain)
     options = AdaptingOptions(
-        policy,
-        budget,
-        search,
-        objective,
-        times,
-        generator,
-        predictor,
-        fixed,
-        seed,
-        threads,
-        causal,
-        aggregate,
+        policy, budget, search, objective, times, generator, predictor, fixed, seed, threads, causal, aggregate
     )
     setup = set_up(
         trace, cluster, [policy] if drop_unfit else (), format, on_bad_row or "fail", since=since or "",

@@ -23,6 +23,7 @@ from shunter.cli.console import (
     TraceArgument,
     UntilOption,
     answer,
+    named_cluster,
     policy_names,
     progress,
     say_about,
@@ -76,8 +77,7 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
     site's policy; Optimal, which chooses as often by what really comes. A guard compares every day with a shadow.
     """
     format = with_columns(format, columns)  # noqa: A001
-    if cluster is None:
-        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+    cluster = named_cluster(cluster)
 
     from shunter.adapting.autopilot.candidates import Candidates
     from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions, repeated

@@ -31,6 +31,7 @@ from shunter.cli.console import (
     WorkersOption,
     answer,
     learn,
+    named_cluster,
     note,
     policy_names,
     progress,
@@ -140,8 +141,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     """
     if not policy:
         raise RunError("there are no policies; give some, such as --policy fifo --policy sjf")
-    if cluster is None:
-        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+    cluster = named_cluster(cluster)
     check_places(force, decisions, out, report, figures=figures)
     if section and report is None:
         raise RunError("--section adds to the page of --report; give that too")

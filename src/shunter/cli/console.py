@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
-from shunter.errors import InputError
+from shunter.errors import InputError, RunError
 from shunter.safe_files import check_output
 from shunter.texts import printable
 
@@ -199,6 +199,16 @@ ClusterOption: TypeAlias = Annotated[
 DeviceOption: TypeAlias = Annotated[
     str, typer.Option("--device", metavar="D", help="What trains the networks: cpu or cuda; weights differ a little.")
 ]
+SearchedPolicyOption: TypeAlias = Annotated[
+    str,
+    typer.Option("--policy", "-p", metavar="P", autocompletion=policy_names, help="name or name:key=value,...; any"),
+]
+FixedOption: TypeAlias = Annotated[
+    int, typer.Option("--fixed", min=0, metavar="N", help="Evaluations for fixed settings; 0: as many in total.")
+]
+EvaluationThreadsOption: TypeAlias = Annotated[
+    int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
+]
 SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Random seed.")]
 WorkersOption: TypeAlias = Annotated[
     int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; default: one per core.")
@@ -280,6 +290,13 @@ UntilOption: TypeAlias = Annotated[
     typer.Option("--until", metavar="T", help="End of the evaluation: simulate jobs submitted before this time."),
 ]
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Skip jobs that can never fit.")]
+
+
+def named_cluster(cluster: str | None) -> str:
+    """The cluster that the user named."""
+    if cluster is None:
+        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+    return cluster
 
 
 def format_names(incomplete: str) -> list[str]:

@@ -23,6 +23,7 @@ from shunter.cli.console import (
     UntilOption,
     answer,
     check_free,
+    named_cluster,
     note,
     progress,
     with_columns,
@@ -32,6 +33,7 @@ from shunter.errors import RunError
 
 if TYPE_CHECKING:
     from shunter.learning.engine import LearningGround
+    from shunter.learning.training import Trainer
 
 EXAMPLES = """Examples:
 
@@ -72,41 +74,56 @@ ThreadsOption: TypeAlias = Annotated[
 ]
 
 
+AgentOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--agent", metavar="A", help="rltune, rltune-artifact, rltune-naive, rlscheduler, inspector or search."
+    ),
+]
+ObjectiveOption: TypeAlias = Annotated[str, typer.Option("--objective", metavar="O", help="wait, bsld, jct or p99.")]
+BaseOption: TypeAlias = Annotated[
+    str, typer.Option("--base", metavar="P", help="The policy to improve on, or to inspect.")
+]
+RoundsOption: TypeAlias = Annotated[
+    int, typer.Option("--rounds", min=1, metavar="N", help="Epochs or generations at most.")
+]
+EpisodesOption: TypeAlias = Annotated[int, typer.Option("--episodes", min=4, metavar="N", help="Windows per epoch.")]
+PatienceOption: TypeAlias = Annotated[
+    int, typer.Option("--patience", min=1, metavar="N", help="Stop after this many rounds without a better model.")
+]
+VisibleOption: TypeAlias = Annotated[
+    int, typer.Option("--visible", min=0, metavar="N", help="Jobs in view, the first submitted; 0: all.")
+]
+FilterOption: TypeAlias = Annotated[
+    str,
+    typer.Option("--filter", metavar="LOW..HIGH", help="Begin with windows whose slowdown under sjf is in this range."),
+]
+CurvesOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write the learning curves as a page.")
+]
+ModelOutOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the model goes.")
+]
+ResumeOption: TypeAlias = Annotated[bool, typer.Option("--resume", help="Go on from FILE.checkpoint.")]
+
+
 @app.command("train", epilog=EXAMPLES)
 def train(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     cluster: ClusterOption = None,
-    agent: Annotated[
-        str,
-        typer.Option(
-            "--agent", metavar="A", help="rltune, rltune-artifact, rltune-naive, rlscheduler, inspector or search."
-        ),
-    ] = "search",
-    objective: Annotated[str, typer.Option("--objective", metavar="O", help="wait, bsld, jct or p99.")] = "wait",
-    base: Annotated[
-        str, typer.Option("--base", metavar="P", help="The policy to improve on, or to inspect.")
-    ] = "saf:backfill=easy",
+    agent: AgentOption = "search",
+    objective: ObjectiveOption = "wait",
+    base: BaseOption = "saf:backfill=easy",
     estimate: EstimateOption = "auto",
-    rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="Epochs or generations at most.")] = 100,
-    episodes: Annotated[int, typer.Option("--episodes", min=4, metavar="N", help="Windows per epoch.")] = 100,
+    rounds: RoundsOption = 100,
+    episodes: EpisodesOption = 100,
     jobs: JobsOption = 256,
-    patience: Annotated[
-        int, typer.Option("--patience", min=1, metavar="N", help="Stop after this many rounds without a better model.")
-    ] = 25,
-    visible: Annotated[
-        int, typer.Option("--visible", min=0, metavar="N", help="Jobs in view, the first submitted; 0: all.")
-    ] = 0,
-    filter: Annotated[  # noqa: A002
-        str,
-        typer.Option(
-            "--filter", metavar="LOW..HIGH", help="Begin with windows whose slowdown under sjf is in this range."
-        ),
-    ] = "",
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write the learning curves as a page.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the model goes.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from FILE.checkpoint.")] = False,
+    patience: PatienceOption = 25,
+    visible: VisibleOption = 0,
+    filter: FilterOption = "",  # noqa: A002
+    report: CurvesOption = None,
+    out: ModelOutOption = None,
+    resume: ResumeOption = False,
     threads: ThreadsOption = 1,
     device: DeviceOption = "cpu",
     seed: SeedOption = 0,
@@ -130,7 +147,7 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     check_page(report, force)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
 
-    from shunter.learning.training import REFERENCE, Task, Trainer
+    from shunter.learning.training import Task, Trainer
     from shunter.policies.scored.models import save
     from shunter.report.terminal.learning import learning_view
 
@@ -153,20 +170,27 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     save(trainer.model(), out)
     checkpoint.unlink(missing_ok=True)
     note(f"model: {out}")
-    found = {
-        "agent": agent,
-        "objective": objective,
-        "out": str(out),
-        "reference": REFERENCE,
-        "stopped_early": len(trainer.curve) < rounds,
-        "curve": trainer.curve,
-        "model": trainer.model().model_dump(mode="json", include={"name", "training", "scores", "asks"}),
-    }
+    found = _told(trainer, out)
     if report is not None:
         from shunter.report.html.learning_page import learning_page
 
         write_page(report, learning_page(found))
     answer(found, learning_view, json)
+
+
+def _told(trainer: Trainer, out: Path) -> dict[str, Any]:
+    """What a training says of itself."""
+    from shunter.learning.training import REFERENCE
+
+    return {
+        "agent": trainer.task.agent,
+        "objective": trainer.task.objective,
+        "out": str(out),
+        "reference": REFERENCE,
+        "stopped_early": len(trainer.curve) < trainer.task.rounds,
+        "curve": trainer.curve,
+        "model": trainer.model().model_dump(mode="json", include={"name", "training", "scores", "asks"}),
+    }
 
 
 @app.command("eval", epilog=EXAMPLES)
@@ -215,8 +239,7 @@ def _ground(
     on_bad_row: str | None,
 ) -> LearningGround:
     """The jobs with their estimates, and the cluster."""
-    if cluster is None:
-        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+    cluster = named_cluster(cluster)
 
     from shunter.learning.engine import ground_for
     from shunter.learning.training import REFERENCE

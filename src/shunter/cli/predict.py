@@ -98,41 +98,56 @@ def predict() -> None:
     """Estimate run times and submissions; report how good estimates are."""
 
 
+WhatOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--what",
+        metavar="|".join(WHAT),
+        autocompletion=_what_names,
+        help="What is estimated; all but run-time are judged by random rows and by model.",
+    ),
+]
+ModelsOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="M",
+        autocompletion=_model_names,
+        help="gbm, ebm or blend, with settings as in gbm:rounds=200; repeatable; default: all.",
+    ),
+]
+TrainUntilOption: TypeAlias = Annotated[
+    str | None, typer.Option("--train-until", metavar="T", help="Estimate from then on: date, seconds or +days.")
+]
+TrainShareOption: TypeAlias = Annotated[
+    float, typer.Option("--train-share", metavar="X", help="Or after this share of the jobs.")
+]
+RefitOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--refit",
+        metavar="weekly|drift|never",
+        autocompletion=_refit_names,
+        help="When models are fitted again; drift: weekly, and when they err 1.5 times as much as at the fit.",
+    ),
+]
+AtOption: TypeAlias = Annotated[
+    str,
+    typer.Option("--at", metavar="submission|start", autocompletion=_when_names, help="When a job is estimated."),
+]
+
+
 @app.command("eval", epilog=EVAL_EXAMPLES)
 def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     ctx: typer.Context,
     trace: EvalArgument,
-    what: Annotated[
-        str,
-        typer.Option(
-            "--what", metavar="|".join(WHAT), autocompletion=_what_names,
-            help="What is estimated; all but run-time are judged by random rows and by model.",
-        ),
-    ] = "run-time",
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", "-m", metavar="M", autocompletion=_model_names,
-            help="gbm, ebm or blend, with settings as in gbm:rounds=200; repeatable; default: all.",
-        ),
-    ] = None,
-    train_until: Annotated[
-        str | None, typer.Option("--train-until", metavar="T", help="Estimate from then on: date, seconds or +days.")
-    ] = None,
-    train_share: Annotated[
-        float, typer.Option("--train-share", metavar="X", help="Or after this share of the jobs.")
-    ] = 0.67,
-    refit: Annotated[
-        str,
-        typer.Option(
-            "--refit", metavar="weekly|drift|never", autocompletion=_refit_names,
-            help="When models are fitted again; drift: weekly, and when they err 1.5 times as much as at the fit.",
-        ),
-    ] = "weekly",
-    at: Annotated[
-        str,
-        typer.Option("--at", metavar="submission|start", autocompletion=_when_names, help="When a job is estimated."),
-    ] = "submission",
+    what: WhatOption = "run-time",
+    model: ModelsOption = None,
+    train_until: TrainUntilOption = None,
+    train_share: TrainShareOption = 0.67,
+    refit: RefitOption = "weekly",
+    at: AtOption = "submission",
     json: JsonOption = False,
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
@@ -198,9 +213,7 @@ def submissions(
     train_until: Annotated[
         str | None, typer.Option("--train-until", metavar="T", help="Forecast from then on: date, seconds or +days.")
     ] = None,
-    train_share: Annotated[
-        float, typer.Option("--train-share", metavar="X", help="Or after this share of the jobs.")
-    ] = 0.67,
+    train_share: TrainShareOption = 0.67,
     json: JsonOption = False,
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,

@@ -12,6 +12,8 @@ import typer
 from shunter.cli.console import (
     DaskOption,
     DeviceOption,
+    EvaluationThreadsOption,
+    FixedOption,
     ForceOption,
     JsonOption,
     SeedOption,
@@ -294,12 +296,15 @@ def rltune(  # noqa: PLR0913, PLR0917  one argument per option
     _finish(found, page.page, view.view, kept)
 
 
+TracesOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--data", metavar="D", help="philly, venus or pai; repeatable; default: all."),
+]
+
+
 @app.command("autosched", epilog=KEPT + AUTOSCHED_EXAMPLES)
 def autosched(  # noqa: PLR0913, PLR0917  one argument per option
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", metavar="D", help="philly, venus or pai; repeatable; default: all."),
-    ] = None,
+    data: TracesOption = None,
     policy: Annotated[
         list[str] | None,
         typer.Option("--policy", "-p", metavar="P", help="tiresias, themis or lucid; repeatable; default: all."),
@@ -309,9 +314,7 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
         int | None, typer.Option("--budget", min=2, metavar="N", help="Evaluations of each search; default: 40.")
     ] = None,
     recheck: Annotated[bool, typer.Option("--recheck", help="Search every five minutes, too, as published.")] = False,
-    fixed: Annotated[
-        int, typer.Option("--fixed", min=0, metavar="N", help="Evaluations for fixed settings; 0: as many in total.")
-    ] = 0,
+    fixed: FixedOption = 0,
     cluster: Annotated[
         str, typer.Option("--cluster", "-c", metavar="C", help="Machines in place of those of each trace.")
     ] = "",
@@ -322,9 +325,7 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
     short: Annotated[
         bool, typer.Option("--short", help="Two days of each trace on fewer machines, tiresias, 10 evaluations.")
     ] = False,
-    threads: Annotated[
-        int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
-    ] = 1,
+    threads: EvaluationThreadsOption = 1,
     ablations: Annotated[
         bool | None, typer.Option("--ablations/--no-ablations", help="AutoSched with other parts; not with --quick.")
     ] = None,
@@ -361,10 +362,7 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
 
 @app.command("autosched-models", epilog=KEPT + MODELS_EXAMPLES)
 def autosched_models(
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", metavar="D", help="philly, venus or pai; repeatable; default: all."),
-    ] = None,
+    data: TracesOption = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Quick version: fewer jobs, three days, no runs by distance.")
     ] = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -16,13 +16,14 @@ from shunter.cli.console import (
     JsonOption,
     OnBadRowOption,
     OverheadOption,
+    SearchedPolicyOption,
     SeedOption,
     TraceArgument,
     UntilOption,
     WorkersOption,
     answer,
     learn,
-    policy_names,
+    named_cluster,
     progress,
     say_about,
     with_columns,
@@ -41,45 +42,52 @@ shunter tune jobs.csv -c 16x8 -p dally --try lease=600/1800/3600 --objective jct
 """
 
 
+TryOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--try", metavar="KEY=V/V", help="Values to try, once per parameter; default: as declared."),
+]
+ObjectivesOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--objective",
+        metavar="jct|wait|tail",
+        help="Mean JCT (default), mean wait, or P99 of the wait; repeatable: a Pareto front.",
+    ),
+]
+LearnedSinceOption: TypeAlias = Annotated[
+    str | None, typer.Option("--since", metavar="T", help="Start of the evaluation; earlier jobs are learned from.")
+]
+ValidateOption: TypeAlias = Annotated[
+    str,
+    typer.Option("--validate", metavar="T|none", help="Judge on jobs from T on; default: the last third."),
+]
+BudgetOption: TypeAlias = Annotated[
+    int, typer.Option("--budget", min=0, metavar="N", help="Settings to draw from declared ranges; any: 200.")
+]
+TuningSearchOption: TypeAlias = Annotated[
+    str, typer.Option("--search", metavar="random|halving|bluefin|tpe|cmaes", help="How settings are drawn.")
+]
+AgainstOption: TypeAlias = Annotated[
+    str, typer.Option("--against", metavar="P", help="Compare with this policy; default: as given; any: tiresias.")
+]
+RepeatOption: TypeAlias = Annotated[
+    int, typer.Option("--repeat", min=1, metavar="N", help="Runs of each setting, by seeds.")
+]
+
+
 def tune(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     cluster: ClusterOption = None,
-    policy: Annotated[
-        str,
-        typer.Option(
-            "--policy", "-p", metavar="P", autocompletion=policy_names, help="name or name:key=value,...; any"
-        ),
-    ] = "",
-    tries: Annotated[
-        list[str] | None,
-        typer.Option("--try", metavar="KEY=V/V", help="Values to try, once per parameter; default: as declared."),
-    ] = None,
-    objective: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--objective",
-            metavar="jct|wait|tail",
-            help="Mean JCT (default), mean wait, or P99 of the wait; repeatable: a Pareto front.",
-        ),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="T", help="Start of the evaluation; earlier jobs are learned from.")
-    ] = None,
+    policy: SearchedPolicyOption = "",
+    tries: TryOption = None,
+    objective: ObjectivesOption = None,
+    since: LearnedSinceOption = None,
     until: UntilOption = None,
-    validate: Annotated[
-        str,
-        typer.Option("--validate", metavar="T|none", help="Judge on jobs from T on; default: the last third."),
-    ] = "",
-    budget: Annotated[
-        int, typer.Option("--budget", min=0, metavar="N", help="Settings to draw from declared ranges; any: 200.")
-    ] = 0,
-    search: Annotated[
-        str, typer.Option("--search", metavar="random|halving|bluefin|tpe|cmaes", help="How settings are drawn.")
-    ] = "random",
-    against: Annotated[
-        str, typer.Option("--against", metavar="P", help="Compare with this policy; default: as given; any: tiresias.")
-    ] = "",
-    repeat: Annotated[int, typer.Option("--repeat", min=1, metavar="N", help="Runs of each setting, by seeds.")] = 1,
+    validate: ValidateOption = "",
+    budget: BudgetOption = 0,
+    search: TuningSearchOption = "random",
+    against: AgainstOption = "",
+    repeat: RepeatOption = 1,
     overhead: OverheadOption = None,
     checkpointable: CheckpointableOption = None,
     seed: SeedOption = 0,
@@ -102,8 +110,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     format = with_columns(format, columns)  # noqa: A001
     if not policy:
         raise RunError("there is no policy; give one, such as --policy lucid")
-    if cluster is None:
-        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+    cluster = named_cluster(cluster)
 
     from shunter.clusters.stop_costs import USUAL, text_of
     from shunter.report.terminal.tuning import tuning_view
