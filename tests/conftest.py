@@ -27,12 +27,15 @@ BY_NAME = [
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests share the cores: threads of torch that wait for each other in a loop would take them from other processes.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # processes that tests start may have caches of their own, but need not compile again
 os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
 
 # The same examples each time: a change is judged by what it changed; scripts/test-search tries new ones. No deadlines:
 # no test depends on the clock.
-settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("search", derandomize=False, deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("same")
 

@@ -44,12 +44,13 @@ def test_srtf_is_near_the_one_source_there_is(data: Path) -> None:
     assert abs(summary["preemptions"] - 384) <= 4
 
 
-def philly_around_large_jobs(data: Path) -> list[reference.RefJob]:
-    """1,200 consecutive jobs of the Philly file, chosen so that many want more GPUs than a node has."""
+@pytest.fixture(scope="module")
+def around_large_jobs(data: Path) -> list[reference.RefJob]:
+    """500 consecutive jobs of the Philly file, chosen so that many want more GPUs than a node has."""
     frame = pl.read_csv(data / "philly" / "philly_jobs.csv.gz", try_parse_dates=True).sort("timestamp")
     large = (frame["num_gpus"] > 8).to_numpy().astype(int)
-    first = int(np.argmax(np.convolve(large, np.ones(1200, int), mode="valid")))
-    part = frame[first : first + 1200]
+    first = int(np.argmax(np.convolve(large, np.ones(500, int), mode="valid")))
+    part = frame[first : first + 500]
     submit = (part["timestamp"].dt.epoch("s") - part["timestamp"].dt.epoch("s").min()).to_list()
     durations, gpus = part["duration"].cast(pl.Int64).to_list(), part["num_gpus"].to_list()
     return [reference.RefJob(s, d, g, d) for s, d, g in zip(submit, durations, gpus, strict=True)]
@@ -57,16 +58,17 @@ def philly_around_large_jobs(data: Path) -> list[reference.RefJob]:
 
 @pytest.mark.parametrize("blocking", ["strict", "skip"])
 @pytest.mark.parametrize("placement", ["consolidate", "first-fit", "spread"])
-def test_jobs_larger_than_a_node(data: Path, blocking: str, placement: str) -> None:
-    jobs = philly_around_large_jobs(data)
-    assert sum(job.gpus > 8 for job in jobs) > 20
+def test_jobs_larger_than_a_node(around_large_jobs: list[reference.RefJob], blocking: str, placement: str) -> None:
+    jobs = around_large_jobs
+    assert sum(job.gpus > 8 for job in jobs) > 15
     expected = reference.simulate(
         jobs,
-        [reference.RefNode(8)] * 12,
+        [reference.RefNode(8)] * 6,
         lambda index, job, now, executed: job.submit,
         blocking=blocking,  # type: ignore[arg-type]
         placement=placement,  # type: ignore[arg-type]
     )
+    assert sum(runs[0].start > job.submit for runs, job in zip(expected, jobs, strict=True)) > len(jobs) / 2
     trace = Trace.of(
         "philly",
         [str(i) for i in range(len(jobs))],
@@ -74,7 +76,7 @@ def test_jobs_larger_than_a_node(data: Path, blocking: str, placement: str) -> N
         duration=[job.duration * 1000 for job in jobs],
         gpus=[job.gpus * 1000 for job in jobs],
     )
-    simulator = Simulator(trace, Cluster("part", (NodeGroup(12, 8),)))
+    simulator = Simulator(trace, Cluster("part", (NodeGroup(6, 8),)))
     simulator.run(registry.policy(f"fifo:blocking={blocking},placement={placement}"))
     assert (simulator.world.jobs[w.STARTED] // 1000).tolist() == [runs[0].start for runs in expected]
     assert (simulator.world.jobs[w.ENDED_AT] // 1000).tolist() == [runs[0].end for runs in expected]

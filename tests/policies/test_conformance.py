@@ -12,7 +12,7 @@ from shunter import placers, registry
 from shunter.errors import PolicyError
 from shunter.scheduling.queue.ordering import Ordering
 from shunter.sim.engine import Simulator
-from shunter.testing.cases import CASES
+from shunter.testing.cases import CASES, Case
 from shunter.testing.conformance import BackendConformance, PolicyConformance
 
 EXAMPLES = str(Path(__file__).parents[2] / "examples")
@@ -81,12 +81,22 @@ class TestBuiltIn(PolicyConformance):
         return request.param
 
 
+OTHER_MODES = sorted({*combinations()} - {*taking_over()})
+
+
 class TestOtherModes(PolicyConformance):
-    """The orders in their other modes. They share one memory, so that it takes over is tested in one mode each."""
+    """The orders in their other modes. They share one memory, so that it takes over is tested in one mode each.
+
+    Each mode of an order meets a third of the cases, and together they meet all; scripts/test-slow tries the others.
+    """
 
     test_memory_takes_over = None
 
-    @pytest.fixture(params=by_policy(sorted({*combinations()} - {*taking_over()})))
+    @staticmethod
+    def is_slow(policy: str, case: Case) -> bool:
+        return (OTHER_MODES.index(policy) + CASES.index(case)) % 3 != 0
+
+    @pytest.fixture(params=by_policy(OTHER_MODES))
     def policy(self, request):
         return request.param
 
@@ -163,6 +173,14 @@ class TestSimulator(BackendConformance):
     @pytest.fixture(params=[case for case in CASES if case.name not in ("shares of a GPU",)], ids=str)
     def backend(self, request):
         return Simulator(request.param.trace, request.param.cluster, scenario=request.param.scenario)
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_every_order_meets_every_case_in_its_other_modes(name):
+    modes = [text for text in OTHER_MODES if text.startswith(f"{name}:")]
+    met = [case.name for text in modes for case in CASES if not TestOtherModes.is_slow(text, case)]
+    assert len(modes) in (2, 3)
+    assert len(met) == len(set(met)) == 4 * len(modes)
 
 
 def test_every_mode_meets_every_placement():

@@ -229,7 +229,7 @@ def controller_at_work(lab, journal):
         env={**os.environ, "SLURM_CONF": str(lab.conf)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        assert wait(lambda: watched(journal), 180)
+        assert wait(lambda: watched(journal), 600)
         book = Journal(journal)
         assert wait(lambda: (begun := book.last_event("begin")) is not None and book.life()[1] > begun[0], 180)
         yield process, book

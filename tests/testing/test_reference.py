@@ -552,9 +552,9 @@ DATA = Path(os.environ.get("SHUNTER_DATA", Path(__file__).parents[2].parent / "s
         (fifo, "strict", "consolidate", "16530.172", "2863.131"),
         (fifo, "strict", "first-fit", "16530.340", "2863.299"),
         (fifo, "skip", "count", "16141.133", "2474.092"),
-        (fifo, "skip", "consolidate", "16144.464", "2477.423"),
+        pytest.param(fifo, "skip", "consolidate", "16144.464", "2477.423", marks=pytest.mark.slow),
         (sjf, "strict", "consolidate", "15936.698", "2269.657"),
-        (sjf, "skip", "consolidate", "15888.527", "2221.486"),
+        pytest.param(sjf, "skip", "consolidate", "15888.527", "2221.486", marks=pytest.mark.slow),
     ],
 )
 def test_the_schedules_that_independent_simulators_agree_on(key, blocking, placement, jct, wait):
