@@ -8,8 +8,9 @@ Reservations go by bounds (``bound=0.9``), by the estimates (``bound=0``), or, w
 by limits that are the true run times: what is lost then, no better bound can win back.  With ``--p90`` also by the P90
 of the model, as it is calibrated, where the order goes by one; such an order goes by it, too.  One month is one draw of
 a few long jobs, so every repeat leaves out another twentieth of the jobs; with ``--all-jobs`` there is one run with all
-of them.  What is above 5 % comes again at the end, by the size of the jobs, with the mean completion times without
-backfilling that are the least and the most over the repeats.
+of them.  With ``--moved HOURS`` no job is left out; in every repeat those that are larger than a node come up to so
+many hours later.  What is above 5 % comes again at the end, by the size of the jobs, with the mean completion times
+without backfilling that are the least and the most over the repeats.
 """
 
 from __future__ import annotations
@@ -148,6 +149,19 @@ def thinned(found: Mapping[str, Setup], repeat: int, left_out: float = LEFT_OUT)
     return made
 
 
+def moved(found: Mapping[str, Setup], repeat: int, hours: float) -> dict[str, Setup]:
+    """The same setups with jobs that are larger than a node submitted later, but for the first job."""
+    made = {}
+    for name, one in found.items():
+        trace, largest = one.trace, max(group.gpus for group in one.cluster.groups) * GPU
+        later = rng(repeat, "moved").random(len(trace)) * hours * 3.6e6 * (trace.gpus > largest)
+        later[:1] = 0
+        submit = trace.submit + later.astype(np.int64)
+        order = np.argsort(submit, kind="stable")
+        made[name] = dataclasses.replace(one, trace=dataclasses.replace(trace, submit=submit).select(order))
+    return made
+
+
 def sizes(result: Result) -> dict[str, float]:
     """Means of jobs that are larger than a node and of the others, and how long the large ones leave nothing free."""
     return {**by_size(result), "full_h": sum(_full(result, group) for group in result.cluster.groups)}
@@ -170,12 +184,13 @@ def run_rows(
     repeats: int,
     workers: int | None = None,
     left_out: float = LEFT_OUT,
+    hours: float = 0.0,
 ) -> Trials:
-    """Run all of it, with models from the past."""
+    """Run all of it, with models from the past; where ``hours`` are given, large jobs are moved."""
     cases = [case for row in made for case in (row.plain, *row.easy.values())]
     teach(found, [row.plain for row in made])
     known = knowing(found)
-    draws = [thinned(known, repeat, left_out) for repeat in range(repeats)]
+    draws = [moved(known, repeat, hours) if hours else thinned(known, repeat, left_out) for repeat in range(repeats)]
     runs = [run_cases(draw, cases, 1, workers=workers, more=sizes) for draw in draws]
     return Trials(repeats, 0, {case: [one.outcomes[case][0] for one in runs] for case in runs[0].outcomes})
 
@@ -243,6 +258,9 @@ def main() -> None:
     parser.add_argument("--order", action="append", help="a policy without backfilling; once for each; else all")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each, without another twentieth of the jobs")
     parser.add_argument("--all-jobs", action="store_true", help="one run of each that leaves out no job")
+    parser.add_argument(
+        "--moved", type=float, default=0.0, metavar="HOURS", help="large jobs come up to this much later"
+    )
     parser.add_argument("--p90", action="store_true", help="reservations also by the model's calibrated P90")
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="a made-up trace and one run of each")
@@ -251,7 +269,8 @@ def main() -> None:
     found = {name: one for name, one in every.items() if chosen.only in name}
     made = rows(found, chosen.order or ORDERS, (*BOUNDS, *([P90] if chosen.p90 else [])))
     repeats = 1 if chosen.quick or chosen.all_jobs else chosen.repeat
-    trials = run_rows(found, made, repeats, chosen.workers, 0.0 if chosen.all_jobs else LEFT_OUT)
+    left_out = 0.0 if chosen.all_jobs else LEFT_OUT
+    trials = run_rows(found, made, repeats, chosen.workers, left_out, chosen.moved)
     console = Console(width=120)
     shown, changes = table(trials, made)
     console.print(shown)

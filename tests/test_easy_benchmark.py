@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks import backfilling
 
 from shunter import simulation
-from shunter.model import Trace
+from shunter.model import GPU, Trace
 from shunter.reproduce.venus import divided
 from shunter.setup import set_up
 
@@ -97,3 +97,13 @@ def test_months_are_kept_apart():
     assert [a + b for a, b in zip(early, late, strict=True)] == both
     assert ("2018-10-01", "2018-11-01") in early[0]
     assert ("2018-12-01", "") in late[0]
+
+
+def test_large_jobs_are_moved_and_no_others():
+    found = backfilling.setups("made-up")
+    (whole,), (later,) = found.values(), backfilling.moved(found, 0, 6.0).values()
+    old, new = (dict(zip(one.trace.job_id, one.trace.submit.tolist(), strict=True)) for one in (whole, later))
+    large = {name for name, gpus in zip(whole.trace.job_id, whole.trace.gpus, strict=True) if gpus > 8 * GPU}
+    assert {name for name in old if old[name] != new[name]} == large - {whole.trace.job_id[0]} != set()
+    assert all(0 <= new[name] - old[name] < 6 * 3_600_000 for name in old)
+    assert (np.diff(later.trace.submit) >= 0).all()

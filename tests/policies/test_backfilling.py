@@ -111,6 +111,23 @@ def test_easy_does_backfill():
     assert simulator.world.jobs[STARTED].tolist() == [0, 10_000, 2, 15_000]
 
 
+def test_no_rule_protects_jobs_still_to_come():
+    """Why EASY can lose by any factor: what passes in time takes the GPU that a hundred short jobs would have used."""
+    rows = [(0, 1000, 1), (1, 500, 2), (1, 900, 1), *[(second, 1, 1) for second in range(2, 102)]]
+    submit, duration, gpus = (np.array(column) for column in zip(*rows, strict=True))
+    names = [str(job) for job in range(len(rows))]
+    trace = Trace.of("t", names, submit=submit * 1000, duration=duration * 1000, gpus=gpus * GPU)
+    begun = {
+        backfill: starts(trace, registry.policy(f"sjf:{EXACT},backfill={backfill}"), Cluster("c", (NodeGroup(1, 2),)))
+        for backfill in ("none", "easy")
+    }
+    wait, easy_wait = (found - trace.submit for found in begun.values())
+    assert begun["easy"][2] == 1000  # it passes
+    assert begun["easy"][1] <= begun["none"][1] + 1000  # which costs the first job nothing; it waits for a short one
+    assert (wait[3:] == 0).all()
+    assert easy_wait.sum() > 10 * wait.sum()
+
+
 def starts(trace, policy, cluster):
     simulator = Simulator(trace, cluster)
     simulator.run(policy)

@@ -9,6 +9,7 @@ from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import ClusterError
 from shunter.model import Assign, Migrate, Plan, Power, Preempt, Resize, Start, Timer
+from shunter.seeding import rng
 from shunter.sim import Scenario, Simulator
 from shunter.sim.engine import WHY
 from shunter.sim.state import TIMERS
@@ -161,6 +162,35 @@ def test_refusals(why, before, action, together):
             assert simulator.apply(Plan(before)) == ()
         refusals = simulator.apply(Plan([action]))
     assert [(refusal.why, refusal.action) for refusal in refusals] == [(why, action)]
+
+
+def random_plan(draw):
+    """Stops and starts of some of eight jobs on six GPUs, most of them possible."""
+    plan = []
+    for job in draw.permutation(8)[: draw.integers(1, 7)].tolist():
+        gpus = [2, 1, 1, 1, 2, 1, 1, 1][job]
+        start = Start(job, sorted(draw.choice(6, gpus, replace=False).tolist()))
+        plan.append(Preempt(job) if draw.random() < 0.4 else start)
+    return plan + plan[:1] * (draw.random() < 0.1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_plans_fare_alike_where_nodes_have_cpus_enough_for_all(seed):
+    """Exchanges of jobs are checked by a shorter way where nodes limit nothing."""
+    trace = jobs(*[(0, 1000, gpus) for gpus in (2, 1, 1, 1, 2, 1, 1, 1)])
+    free, ample = (
+        Simulator(trace, cluster(NodeGroup(3, 2, cpus=cpus)), scenario=Scenario(sharing=2)) for cpus in (0, 99)
+    )
+    draw, fates = rng(seed, "plans"), []
+    for simulator in (free, ample):
+        next(iter(simulator))
+    for _ in range(40):
+        plan = random_plan(draw)
+        why, other = ([refusal.why for refusal in one.apply(Plan(plan))] for one in (free, ample))
+        assert why == other
+        fates.append(not why)
+    assert free.digest == ample.digest
+    assert {True, False} == set(fates)
 
 
 def test_the_table_has_every_reason():

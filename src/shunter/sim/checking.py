@@ -365,6 +365,76 @@ def forget_tries(state: SimulationState, plan: Decision) -> None:
 
 
 @kernel
+def left_to(state: SimulationState, job: int, gpu: int, last: int) -> bool:
+    """Whether a job may have a GPU, beside the ``last`` one: nobody is there, or a job that was stopped just before.
+
+    On paper, GPUs that the plan has given away have a tenant; all others that it names have none.
+    """
+    world, node = state.world, state.world.gpus[w.NODE, gpu]
+    if gpu <= last or state.paper.gpus[w.TENANTS, gpu] > 0 or world.nodes[w.NODE_STATE, node] != w.UP:
+        return False
+    vc, kind = world.jobs[w.VC, job], world.jobs[w.TYPE, job]
+    if (vc >= 0 and world.nodes[w.NODE_VC, node] not in (w.OPEN, vc)) or (kind >= 0 and world.admits[kind, node] == 0):
+        return False
+    state.paper.gpus[w.TENANTS, gpu] = 1
+    if world.gpus[w.TENANTS, gpu] == 0:
+        return True
+    slot = gpu * world.clock[w.SLOTS_PER_GPU]
+    while world.slots[w.SLOT_JOB, slot] < 0:
+        slot += 1
+    return bool(world.gpus[w.TENANTS, gpu] == 1 and state.tried[STOOD, world.slots[w.SLOT_JOB, slot]] > 0)
+
+
+@kernel
+def is_exchange(state: SimulationState, plan: Decision, index: int, gpu_ids: I64) -> bool:
+    """Whether an action stops a job at no cost, or starts one on GPUs that are left to it; none before is about it."""
+    kind, job, jobs = plan.actions[index, w.KIND], plan.actions[index, w.TARGET], state.world.jobs
+    if kind > w.A_PREEMPT or job < 0 or job >= jobs.shape[1] or state.tried[STOOD, job] > 0:
+        return False
+    if kind == w.A_PREEMPT:
+        return bool(
+            jobs[w.STATE, job] == w.RUNNING and jobs[w.CHECKPOINTABLE, job] == 1 and jobs[w.STOP_COST, job] == 0
+        )
+    if jobs[w.STATE, job] != w.PENDING or plan.actions[index, w.ARG] <= state.world.clock[w.NOW]:
+        return False
+    if jobs[w.MAX_GPUS, job] > 0 or plan.actions[index, w.SIZE] != jobs[w.GPUS, job] or jobs[w.SHARE, job] < 1000:
+        return False
+    last = -1
+    for i in range(len(gpu_ids)):
+        if not left_to(state, job, gpu_ids[i], last):
+            return False
+        last = gpu_ids[i]
+    return True
+
+
+@kernel
+def only_exchanges(state: SimulationState, plan: Decision) -> bool:
+    """Whether a plan can be done that needs no calculation; false says nothing.
+
+    It stops jobs at no cost and starts others on whole GPUs that these leave, or that are free, where nodes limit
+    neither CPU nor memory.
+    """
+    used, tried = 0, 0
+    if state.world.clock[w.BOUNDED] == 1:
+        return False
+    for i in range(plan.counts[1]):
+        if plan.gpu_ids[i] < 0 or plan.gpu_ids[i] >= state.world.gpus.shape[1]:
+            return False
+        state.paper.gpus[w.TENANTS, plan.gpu_ids[i]] = 0
+    while tried < plan.counts[0]:
+        size = plan.actions[tried, w.SIZE] % w.SHARED
+        if not is_exchange(state, plan, tried, plan.gpu_ids[used : used + size]):
+            break
+        used += size
+        plan.refusals[tried] = FINE
+        tried += 1
+        state.tried[STOOD, plan.actions[tried - 1, w.TARGET]] = tried
+    for i in range(tried):
+        state.tried[STOOD, plan.actions[i, w.TARGET]] = 0
+    return bool(tried == plan.counts[0])
+
+
+@kernel
 def check(state: SimulationState, plan: Decision) -> int:
     """Try a whole plan on paper; fills in why each action would be refused and counts the refused ones."""
     if plan.counts[0] == 1 and is_plain_start(state, plan):
@@ -372,6 +442,8 @@ def check(state: SimulationState, plan: Decision) -> int:
         cpu, mem = state.world.jobs[w.CPU, job], state.world.jobs[w.MEM, job]
         plan.refusals[0] = fits(state, state.world, job, plan.gpu_ids[: plan.counts[1]], False, cpu, mem)
         return int(plan.refusals[0] != FINE)
+    if only_exchanges(state, plan):
+        return 0
     paper, used, refused = state.paper, 0, 0
     copy_what_it_touches(paper, state.world, plan)
     for i in range(plan.counts[0]):

@@ -106,7 +106,7 @@ def stoppable_for(gpus: I64) -> q.Stoppable:
     """No node has been looked at yet; given how many GPUs each has."""
     unseen = [np.full(len(gpus), -1, np.int64) for _ in range(4)]
     price = np.full((int(gpus.max(initial=0)) + 1, len(gpus)), q.NO_KEY)
-    return q.Stoppable(*unseen, np.zeros(int(gpus.sum()), np.int64), np.full(len(gpus), q.NO_KEY), price)
+    return q.Stoppable(q.Look(), *unseen, np.zeros(int(gpus.sum()), np.int64), np.full(len(gpus), q.NO_KEY), price)
 
 
 def min_runs(policy: Queued, world: World) -> I64:

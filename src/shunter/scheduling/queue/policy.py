@@ -199,7 +199,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
                 memory.due = before.due if view.taken is None else w.NEVER
             elif self.predictor:
                 self._begin_learning(view, memory)
-        queue_of(memory.form).stoppable.as_of[:] = -1  # it may be another world, with the same rows
+        queue_of(memory.form).stoppable.forget()  # it may be another world, with the same rows
         return memory.form
 
     def _goes_on(self, before: QueueMemory, previous: Compiled, view: View) -> bool:

@@ -24,6 +24,7 @@ from shunter.scheduling.queue.stoppable import (
     NOWHERE,
     SEVERAL,
     bar_of,
+    expect_exchange,
     first_with_room,
     gpus_left,
     ran_enough,
@@ -129,7 +130,7 @@ def spans_all(world: World, tier: int) -> bool:
 def counts_add_up(world: World) -> bool:
     """Whether a job that leaves frees all its GPUs: none is shared, and all nodes are up."""
     tenants, up = 0, True
-    for gpu in range(world.gpus.shape[1]):
+    for gpu in range(world.gpus.shape[1] if world.clock[w.SLOTS_PER_GPU] > 1 else 0):
         tenants = max(tenants, world.gpus[w.TENANTS, gpu])
     for node in range(world.nodes.shape[1]):
         up = up and world.nodes[w.NODE_STATE, node] == w.UP
@@ -221,8 +222,12 @@ def choose_victims(world: World, queue: Queue, parts: Parts, job: int) -> tuple[
         return -1, 0
     if node == SEVERAL:
         return lift_anywhere(world, queue, parts, job), 0
-    taken = stop_on(world, queue, job, node)
+    taken, stopped = stop_on(world, queue, job, node), 0
     gpus = gpus_left(world, queue, job, node, taken)
+    for i in range(taken):
+        stopped += queue.scratch.jobs[i] >= 0
+    if gpus > 0 and not queue.config.slow_stops:
+        expect_exchange(queue, job, node, stopped)
     if gpus == 0:
         begin_lifting(world, queue)
         for i in range(taken):

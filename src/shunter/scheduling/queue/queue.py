@@ -148,9 +148,20 @@ class Shadows(Arrays):
     job: I1  # (pools,)
 
 
+class Look(Variables):
+    """When nodes were last looked at for jobs that may be stopped, and what is planned since; -1: not, or nothing."""
+
+    ranked_at: int = -1  # `State.ranked_at`, ...
+    releases: int = -1  # ... RELEASES ...
+    running: int = -1  # ... and how many jobs ran, or will once the plan is done
+    node: int = -1  # where a plan stops jobs ...
+    job: int = -1  # ... and starts this one
+
+
 class Stoppable(Arrays):
     """What stopping jobs would free on each node."""
 
+    look: Look
     as_of: I1  # (nodes,) CHANGES of the node when it was looked at, -1: it was not
     ranked: I1  # (nodes,) `State.ranked_at` of the keys that its jobs are ordered by
     at_once: I1  # (nodes,) GPUs to be had without a stop ...
@@ -159,6 +170,11 @@ class Stoppable(Arrays):
     spared: F1  # (nodes,) the greatest key of a job that has run too briefly to be stopped; NO_KEY: there is none
     price: F2  # (most GPUs of a node + 1, nodes) the least key of the jobs that must stop for this many GPUs there;
     # NO_KEY: that many can't be had, inf: none must
+
+    def forget(self) -> None:
+        """No node was looked at."""
+        self.as_of[:] = -1
+        self.look.releases = -1
 
 
 class Pools(Arrays):

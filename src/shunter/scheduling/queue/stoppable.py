@@ -99,8 +99,16 @@ def note_new_prices(queue: Queue, node: int, first: int) -> None:
 @kernel
 def order_again(world: World, queue: Queue, node: int) -> None:
     """Keys are new, but the jobs on a node are those of the last time: put those that may be stopped in order."""
-    first = world.nodes[w.FIRST_GPU, node]
+    first, begin, key = world.nodes[w.FIRST_GPU, node], queue.stoppable.at_once[node] + 1, math.inf
     jobs = queue.stoppable.latest[first : first + queue.stoppable.by_stops[node]]
+    for i in range(len(jobs)):  # nearly always they are in order already
+        before, key = key, queue.exact[jobs[i]]
+        queue.stoppable.price[begin + i, node] = key
+        if key >= before and jobs[i] != jobs[i - 1]:
+            break
+    else:
+        queue.stoppable.ranked[node] = queue.state.ranked_at
+        return
     for i in range(1, len(jobs)):
         job, at = jobs[i], i
         while at > 0 and jobs[at - 1] != job and ahead(queue, jobs[at - 1], job):
@@ -111,15 +119,60 @@ def order_again(world: World, queue: Queue, node: int) -> None:
 
 
 @kernel
+def note_exchange(world: World, queue: Queue, job: int, node: int) -> None:
+    """Note the jobs of a node after all was done that was planned there: some were stopped, and ``job`` started."""
+    stoppable, first, kept = queue.stoppable, world.nodes[w.FIRST_GPU, node], 0
+    jobs, gpus = stoppable.latest[first : first + world.nodes[w.TOTAL, node]], world.jobs[w.GPUS, job]
+    for i in range(stoppable.by_stops[node]):
+        if world.jobs[w.STATE, jobs[i]] == w.RUNNING:
+            jobs[kept] = jobs[i]
+            kept += 1
+    stoppable.at_once[node] += stoppable.by_stops[node] - kept - gpus
+    if stops_left(world, queue, job):
+        at, kept = kept, kept + gpus
+        while at > 0 and ahead(queue, jobs[at - 1], job):
+            at -= 1
+            jobs[at + gpus] = jobs[at]
+        jobs[at : at + gpus] = job
+    stoppable.as_of[node], stoppable.by_stops[node] = world.nodes[w.CHANGES, node], kept
+    note_prices(queue, node, first)
+
+
+@kernel
+def expect_exchange(queue: Queue, job: int, node: int, stopped: int) -> None:
+    """A plan stops so many jobs and starts ``job``, all on one node: the next look needs to look at that alone."""
+    look = queue.stoppable.look
+    look.job, look.node = job, node
+    look.releases += stopped
+    look.running += 1 - stopped
+
+
+@kernel
+def is_as_expected(world: World, queue: Queue) -> bool:
+    """Whether since the last look nothing happened but what was expected then, if anything."""
+    look, clock = queue.stoppable.look, world.clock
+    same = look.releases == clock[w.RELEASES] and look.running == clock[w.N_RUNNING]
+    return bool(same and look.ranked_at == queue.state.ranked_at)
+
+
+@kernel
 def look_at_nodes(world: World, queue: Queue) -> None:
     """Find the jobs that may be stopped on each node where something changed since the last time."""
     stoppable, slow, timed = queue.stoppable, queue.config.slow_stops, len(queue.min_run) > 0
+    look = stoppable.look
+    if is_as_expected(world, queue) and not slow and not timed:
+        if look.node >= 0:
+            note_exchange(world, queue, look.job, look.node)
+            look.node = -1
+        return
     for node in range(world.nodes.shape[1]):
         ranked = stoppable.ranked[node] == queue.state.ranked_at
         if stoppable.as_of[node] != world.nodes[w.CHANGES, node] or slow or (timed and not ranked):
             note_stoppable(world, queue, node)
         elif not ranked:
             order_again(world, queue, node)
+    look.ranked_at, look.node = queue.state.ranked_at, -1
+    look.releases, look.running = world.clock[w.RELEASES], world.clock[w.N_RUNNING]
 
 
 @kernel
@@ -132,6 +185,12 @@ def note_spared(world: World, queue: Queue, job: int) -> None:
 
 
 @kernel
+def is_open(world: World, job: int, node: int, everywhere: bool) -> bool:
+    """Whether a node is up and open to a job; ``everywhere``: all are that are up."""
+    return bool(world.nodes[w.NODE_STATE, node] == w.UP and (everywhere or may_use(world, job, node)))
+
+
+@kernel
 def first_with_room(world: World, queue: Queue, job: int) -> int:
     """The node that has room first if later jobs are stopped, the last in the order first; NOWHERE: none ever has.
 
@@ -139,19 +198,20 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
     """
     best, last, enough, tied = NOWHERE, -1, False, False
     bar, everywhere, gpus = bar_of(queue, job), open_to(world, job), world.jobs[w.GPUS, job]
-    prices, highest = queue.stoppable.price[gpus], NO_KEY
+    prices, highest = queue.stoppable.price[gpus], bar
     look_at_nodes(world, queue)
     if len(queue.min_run) > 0:
         note_spared(world, queue, job)
     for node in range(len(prices)):
-        if prices[node] <= bar or prices[node] < highest:
-            continue
-        if world.nodes[w.NODE_STATE, node] != w.UP or not (everywhere or may_use(world, job, node)):
+        if prices[node] > highest and is_open(world, job, node, everywhere):
+            highest = prices[node]
+    for node in range(len(prices)):
+        if prices[node] != highest or highest <= bar or not is_open(world, job, node, everywhere):
             continue
         more, first = gpus - queue.stoppable.at_once[node], world.nodes[w.FIRST_GPU, node]
         if more <= 0:
             return SEVERAL
-        needed, highest = queue.stoppable.latest[first + more - 1], prices[node]
+        needed = queue.stoppable.latest[first + more - 1]
         alone = queue.stoppable.latest[first] == needed  # that job is enough there, whatever the other nodes need
         if needed == last:
             tied = True
