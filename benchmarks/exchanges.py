@@ -2,22 +2,28 @@
 
 A policy without order and heaps exchanges jobs of one GPU with those that wait, as many in one plan as Gandiva's turns
 do.  What is left is the engine: checking the plan, moving jobs and events, the log.
+
+With ``--quanta 60 300`` also turns of these lengths under Gandiva, on the Philly file: how often they stop a job, what
+a stop costs, how many jobs a second that leaves, and how time and stops grow with four times the jobs.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numba import typeof, types
 from rich.console import Console
+from rich.table import Table
 
 from benchmarks import workload
-from benchmarks.measures import one_core
+from benchmarks.measures import best_of, one_core, simulated, warm
 from shunter import world as w
 from shunter.arrays import Variables, type_of
 from shunter.capabilities import Compilable, Compiled
@@ -104,17 +110,43 @@ def measured(count: int) -> tuple[int, float]:
     return int(simulator.world.jobs[w.PREEMPTIONS].sum()), time.process_time() - begun
 
 
+def turns(policy: str, counts: Sequence[int], repeats: int) -> list[tuple[int, float]]:
+    """Stops and the least seconds of CPU of a policy on the first jobs of the Philly file, for each count of them."""
+    trace, _ = workload.jobs()
+    warm(trace, policy)
+    found = []
+    for some in (trace.select(np.arange(min(count, len(trace)))) for count in counts):
+        took = best_of(repeats, lambda some=some: simulated(some, policy)).cpu  # type: ignore[misc]
+        found.append((int(simulated(some, policy).world.jobs[w.PREEMPTIONS].sum()), took))
+    return found
+
+
+def table(quanta: Sequence[float], jobs: int, repeats: int) -> Table:
+    """A row for each length of a turn, with packing and without."""
+    made = Table("turn, s", "packing", "stops a job", "ns a stop", "jobs/s", "4 x jobs: time", "stops")
+    for quantum, packing in product(quanta, ("false", "true")):
+        policy = f"gandiva:slicing=true,packing={packing},look_again={quantum:g}"
+        (few, short), (stops, took) = turns(policy, (jobs // 4, jobs), repeats)
+        grown = (f"{took / short:.1f}x", f"{stops / max(few, 1):.1f}x")
+        cells = (f"{stops / jobs:.1f}", f"{took / max(stops, 1) * 1e9:,.0f}", f"{jobs / took:,.0f}", *grown)
+        made.add_row(f"{quantum:g}", packing, *cells)
+    return made
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.exchanges", description=__doc__.partition(":")[0])
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=5, help="the best of this many")
+    parser.add_argument("--quanta", type=float, nargs="+", default=[], help="lengths of Gandiva's turns, in seconds")
     chosen = parser.parse_args()
     measured(1_000)  # compiles
     stops, took = min((measured(chosen.jobs) for _ in range(chosen.repeats)), key=lambda found: found[1])
     Console().print(
         f"{stops:,} stops in {took:.2f} s of CPU: {took / stops * 1e9:.0f} ns for a stop and the start after it"
     )
+    if chosen.quanta:
+        Console(width=120).print(table(chosen.quanta, chosen.jobs, chosen.repeats))
 
 
 if __name__ == "__main__":

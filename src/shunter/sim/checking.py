@@ -395,7 +395,8 @@ def is_exchange(state: SimulationState, plan: Decision, index: int, gpu_ids: I64
         return bool(
             jobs[w.STATE, job] == w.RUNNING and jobs[w.CHECKPOINTABLE, job] == 1 and jobs[w.STOP_COST, job] == 0
         )
-    if jobs[w.STATE, job] != w.PENDING or plan.actions[index, w.ARG] <= state.world.clock[w.NOW]:
+    past = plan.actions[index, w.ARG] <= state.world.clock[w.NOW]
+    if jobs[w.STATE, job] != w.PENDING or past or not is_plain(plan, index):
         return False
     if jobs[w.MAX_GPUS, job] > 0 or plan.actions[index, w.SIZE] != jobs[w.GPUS, job] or jobs[w.SHARE, job] < 1000:
         return False

@@ -196,17 +196,17 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
 
     SEVERAL: one has room already, GPUs are shared, or some have room at once, since a job is on all, and need more.
     """
-    best, last, enough, tied = NOWHERE, -1, False, False
+    best, last, enough, tied, at, equal = NOWHERE, -1, False, False, -1, False
     bar, everywhere, gpus = bar_of(queue, job), open_to(world, job), world.jobs[w.GPUS, job]
     prices, highest = queue.stoppable.price[gpus], bar
     look_at_nodes(world, queue)
     if len(queue.min_run) > 0:
         note_spared(world, queue, job)
     for node in range(len(prices)):
-        if prices[node] > highest and is_open(world, job, node, everywhere):
-            highest = prices[node]
-    for node in range(len(prices)):
-        if prices[node] != highest or highest <= bar or not is_open(world, job, node, everywhere):
+        if prices[node] >= highest and prices[node] > bar and is_open(world, job, node, everywhere):
+            at, equal, highest = node, prices[node] == highest, prices[node]
+    for node in range(0 if equal else max(at, 0), at + 1):
+        if prices[node] != highest or not is_open(world, job, node, everywhere):
             continue
         more, first = gpus - queue.stoppable.at_once[node], world.nodes[w.FIRST_GPU, node]
         if more <= 0:
