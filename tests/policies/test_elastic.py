@@ -14,7 +14,7 @@ from shunter.model import GPU, Trace
 from shunter.sim import Simulator
 from shunter.testing.resizing.active import ActiveJobs
 from shunter.testing.resizing.adjusting import AdjusterCases, adjusted, exhaustive, genetic
-from shunter.testing.resizing.shares import NOT_ADMITTED, admit_all
+from shunter.testing.resizing.shares import NOT_ADMITTED, DatedJob, PlainShares, admit_all
 
 MINUTE = 60_000
 
@@ -41,14 +41,17 @@ def met(simulator):
     return (jobs[w.ENDED_AT] - jobs[w.SUBMIT] <= jobs[w.DEADLINE]).tolist()
 
 
-def shares(due, left, capacity=4, most=4, width=0):
-    count = len(due)
-    edges, share = np.arange(1.0, 21.0), np.zeros(count, np.int64)
-    speed = np.tile(np.arange(most + 1.0), (count, 1))
-    about = (np.ones(count, np.int64), np.full(count, most), np.full(count, width), np.zeros(count))
-    free = np.full(20, capacity)
-    admit_all(np.argsort(due), edges, free, np.array(due, float), np.array(left, float), *about, speed, share)
-    return share.tolist()
+def shares(due, left, capacity=4, most=4, width=0, calm=0, speed=None, cost=0.0):
+    """The share of each job in 20 slots of one unit; speed is in proportion to GPUs if not given."""
+    speed = np.arange(most + 1.0) if speed is None else np.array(speed, float)
+    plans = PlainShares(np.arange(1.0, 21.0), np.full(20, capacity), np.full(20, calm))
+    left = [each if isinstance(each, tuple) else (each,) for each in left]
+    jobs = [
+        DatedJob(job, float(due[job]), left[job], 1, most, width, cost, speed, False, (1, most))
+        for job in np.argsort(due).tolist()
+    ]
+    admit_all(plans, jobs)
+    return [plans.share(job) for job in range(len(due))]
 
 
 def test_the_lowest_level_that_meets_the_deadline_is_the_share():
@@ -57,10 +60,34 @@ def test_the_lowest_level_that_meets_the_deadline_is_the_share():
     assert shares([10], [41]) == [NOT_ADMITTED]
 
 
+def test_a_share_has_the_least_gpu_time_and_a_running_job_keeps_its_width():
+    slow_alone = [0, 0.5, 1.8, 2.4, 2.8]  # two GPUs do most per GPU
+    assert shares([10], [4], speed=slow_alone) == [2]
+    assert shares([10], [4], speed=slow_alone, width=1) == [2]
+    assert shares([10], [4], width=3, cost=1.0) == [3]  # no width takes less GPU time
+    assert shares([10], [40], width=3, cost=0.0) == [4]  # but it must be in time
+
+
 def test_a_later_job_gets_what_the_earlier_leaves_over_time():
     assert shares([5, 10], [20, 20]) == [4, 0]  # all GPUs first, then all again
     assert shares([5, 10], [20, 21]) == [4, NOT_ADMITTED]
     assert shares([10, 5], [20, 20]) == [0, 4]  # by deadline, not by row
+
+
+def test_the_job_with_most_work_left_is_put_off_where_not_all_can_be_in_time():
+    assert shares([5, 10], [20, 10], capacity=2) == [NOT_ADMITTED, 1]
+    assert shares([8, 10, 10], [16, 5, 4], capacity=2) == [NOT_ADMITTED, 1, 1]
+    assert shares([8, 10, 10], [16, 2, 2], capacity=2) == [2, 0, 0]
+
+
+def test_a_job_that_is_late_by_caution_is_planned_with_hope():
+    assert shares([10], [(41, 20)]) == [2]
+    assert shares([10], [(41, 42)]) == [NOT_ADMITTED]
+
+
+def test_jobs_without_a_deadline_go_on_while_others_can_be_in_time_beside_them():
+    assert shares([10], [20], calm=2) == [2]
+    assert shares([10], [10], calm=4) == [1]  # not beside them
 
 
 def test_elastic_meets_deadlines_that_need_more_gpus_than_were_asked_for():

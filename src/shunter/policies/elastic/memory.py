@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from shunter import world as w
-from shunter.arrays import F1, I1, Arrays, Variables, narrowed
+from shunter.arrays import F1, I1, I2, Arrays, Variables, narrowed
 from shunter.compiled import kernel
 from shunter.scheduling.resizing.known_jobs import work_left
 from shunter.scheduling.resizing.memory import ResizingState
 from shunter.world import I64, World
 
-NOT_ADMITTED = -1
+NOT_ADMITTED, PUT_OFF = -1, -2
 MOST_SLOTS = 64
+MOST_PLANS = 512  # jobs of a pool whose plans are remembered while shares are found
+BINS, PER_ONE = 128, 32  # of work done over work expected: bins, and how many of them up to 1
 
 
 class ElasticConfig(Arrays):
@@ -21,6 +23,9 @@ class ElasticConfig(Arrays):
     pays: float
     rest: float
     patience: float
+    caution: float
+    hope: float
+    learns: bool
 
 
 class ElasticState(Variables):
@@ -52,10 +57,18 @@ class ElasticState(Variables):
     backlog: I1  # (pools,) ... and of all in a line
     overdue: I1  # (pools,) the job that has waited for too long, until it starts; -1: none
     left: F1  # (jobs,) work left, ms at speed 1
-    share: I1  # (jobs,) GPUs that it needs now for its deadline, 0: none yet; or NOT_ADMITTED
+    share: I1  # (jobs,) GPUs that it needs now for its deadline, 0: none yet; or NOT_ADMITTED, PUT_OFF
     before: I1  # (jobs,) its width before it is widened
     begun: I1  # (jobs,) jobs of the line that start ...
     begun_size: int = 0  # ... and how many
+    cheapest: F1  # (jobs,) GPU-ms for a ms of work at the widths that need least; 0: not known yet
+    frugal: I1  # (jobs,) the fewest such GPUs
+    burden: F1  # (jobs,) GPU-ms of work left of a job with a deadline
+    plans: I2  # (MOST_PLANS, MOST_SLOTS) GPUs of a job, by its place among those with a deadline
+    ends: I1  # (MOST_PLANS,) slots of each plan
+    above: F1  # (BINS + 1,) ended jobs that needed at least so many times the work expected of them
+    calm: I1  # (MOST_SLOTS,) GPUs of running jobs without a deadline in each slot
+    room: I1  # (MOST_SLOTS,) GPUs that one job may take
     edges: F1  # (MOST_SLOTS,) ends of slots, ms from now
     free: I1  # (MOST_SLOTS,) GPUs that are left in each
 
@@ -63,8 +76,8 @@ class ElasticState(Variables):
 elastic_of = narrowed(ElasticState)
 
 
-def nothing_known(world: World, config: ElasticConfig) -> ElasticState:
-    """No job has come yet."""
+def nothing_known(world: World, config: ElasticConfig, before: ElasticState | None) -> ElasticState:
+    """No job has come yet; how much work ended jobs needed is known from before."""
     jobs, vc = world.jobs.shape[1], world.jobs[w.VC] + 1
     pools = int(vc.max(initial=0)) + 1
     counts = np.bincount(vc, minlength=pools)
@@ -87,6 +100,14 @@ def nothing_known(world: World, config: ElasticConfig) -> ElasticState:
         share=np.full(jobs, NOT_ADMITTED, np.int64),
         before=by_job(),
         begun=by_job(),
+        cheapest=np.zeros(jobs),
+        frugal=by_job(),
+        burden=np.zeros(jobs),
+        plans=np.zeros((min(jobs, MOST_PLANS), MOST_SLOTS), np.int64),
+        ends=np.zeros(min(jobs, MOST_PLANS), np.int64),
+        above=np.zeros(BINS + 1) if before is None else before.above.copy(),
+        calm=np.zeros(MOST_SLOTS, np.int64),
+        room=np.zeros(MOST_SLOTS, np.int64),
         edges=np.zeros(MOST_SLOTS),
         free=np.zeros(MOST_SLOTS, np.int64),
     )  # fmt: skip

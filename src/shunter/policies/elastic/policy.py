@@ -8,7 +8,7 @@ from typing import Any
 from shunter.arrays import Arrays
 from shunter.model import View
 from shunter.params import param
-from shunter.policies.elastic.memory import ElasticConfig, nothing_known
+from shunter.policies.elastic.memory import ElasticConfig, ElasticState, nothing_known
 from shunter.policies.elastic.serving import decide
 from shunter.scheduling.resizing.policy import Resizing
 
@@ -17,11 +17,14 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Elastic(Resizing):
-    """Meets deadlines with the fewest GPUs, and gives the others to whoever gains most; jobs without one get the rest.
+    """Meets deadlines with the least GPU time, and gives the others to whoever gains most; jobs without one get the rest.
 
-    A job is admitted if some share of the GPUs meets its deadline beside those due before it. What is not needed now
-    goes to running jobs, to waiting ones, and then to wider ones, if the change pays for its cost.
+    A job is admitted if some share of the GPUs meets its deadline beside those due before it, or in place of one that
+    has more work left. What is not needed now goes to running jobs, to waiting ones, and then to wider ones, if the
+    change pays for its cost.
     """
+
+    careful = True
 
     quantile: float = param(
         0.95,
@@ -43,6 +46,17 @@ class Elastic(Resizing):
         high=10_000,
     )
 
+    caution: float = param(
+        0.8,
+        "remaining=declared: chance with which a job should need no more work than its share is planned for, by how "
+        "much ended jobs needed of what was declared",
+        low=0,
+        high=1,
+    )
+    hope: float = param(
+        0.5, "the same chance where caution finds no share that meets its deadline", low=0, high=1
+    )
+
     @property
     def kernel(self) -> Any:
         """Needs first, then jobs that run, that wait, and that gain."""
@@ -50,4 +64,6 @@ class Elastic(Resizing):
 
     def own(self, view: View, before: Arrays | None) -> Arrays:
         """The jobs by pool."""
-        return nothing_known(view.world, ElasticConfig(self.pays, self.rest * 1000, self.patience * HOUR_MS))
+        times = self.pays, self.rest * 1000, self.patience * HOUR_MS
+        config = ElasticConfig(*times, self.caution, self.hope, self.remaining == "declared")
+        return nothing_known(view.world, config, before if isinstance(before, ElasticState) else None)

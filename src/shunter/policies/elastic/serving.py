@@ -11,6 +11,7 @@ from shunter.policies.elastic.memory import (
     note_runners,
     oldest,
 )
+from shunter.policies.elastic.needs import learn_needs
 from shunter.policies.elastic.shares import find_shares
 from shunter.scheduling.placing import sort
 from shunter.scheduling.resizing.heap import pop, push, settle_top
@@ -114,6 +115,10 @@ def find_turn(world: World, state: ResizingState, pool: int, waits: int) -> None
         job = own.runners[at]
         if state.wanted[job] > 0:
             size = push(draft.value, draft.member, size, -time_left(state, job, state.wanted[job]), job)
+    for at in range(own.begun_size):
+        job = own.begun[at]
+        if world.jobs[w.DEADLINE, job] == 0:
+            size = push(draft.value, draft.member, size, -time_left(state, job, state.wanted[job]), job)
     while size > 0:
         free += state.wanted[draft.member[0]]
         if free >= state.least[waits]:
@@ -145,7 +150,10 @@ def start_oldest(world: World, state: ResizingState, pool: int) -> None:
 
 @kernel
 def start_waiting(world: World, state: ResizingState, pool: int) -> None:
-    """Jobs that can still meet a deadline start by deadline, then those with the least work."""
+    """Jobs that can still meet a deadline start by deadline, then those with the least work.
+
+    Room is kept for the first one without a deadline that has none now.
+    """
     own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
     for at in range(begin, begin + own.dated_size[pool]):
         job = own.dated[at]
@@ -154,8 +162,11 @@ def start_waiting(world: World, state: ResizingState, pool: int) -> None:
     for at in range(begin, begin + own.line_size[pool]):
         if own.spare <= 0:
             return
-        if own.share[own.line[at]] < 0:
-            start(world, state, own.line[at])
+        job = own.line[at]
+        if own.share[job] < 0:
+            start(world, state, job)
+            if state.wanted[job] == 0 and own.ahead == FAR and world.jobs[w.DEADLINE, job] == 0:
+                find_turn(world, state, pool, job)
 
 
 # ------------------------------------------------------------------------------------------- spare GPUs
@@ -310,6 +321,7 @@ def is_full_for_new(world: World, own: ElasticState) -> bool:
 def decide(world: World, state: ResizingState, parts: int, plan: Decision) -> None:
     """Look at all jobs, unless only jobs came for which there is no room before the next look."""
     own, now = elastic_of(state.own), world.clock[w.NOW]
+    learn_needs(world, state)
     take_in(world, state)
     catch_up(world, state)
     if now < state.wake and is_full_for_new(world, own):

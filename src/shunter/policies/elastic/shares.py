@@ -1,20 +1,24 @@
-"""Minimal shares: the fewest GPUs over time with which each job meets its deadline, given those due before it.
+"""Shares: the GPUs over time with which each job meets its deadline, given those due before it.
 
-Time ahead is cut into slots that grow with their distance. Jobs are taken by deadline. Each gets the lowest level of
-GPUs that finishes it in time, where a slot has fewer left than the level, what is left; so the plan of an admitted job
-never takes what an earlier one needs (ElasticFlow, ASPLOS'23).
+Time ahead is cut into slots that grow with their distance. Jobs are taken by deadline. Each gets a level of GPUs that
+finishes it in time, where a slot has fewer left than the level, what is left; so the plan of an admitted job takes
+nothing that an earlier one needs (ElasticFlow, ASPLOS'23). Of the levels that do, it is the present width, else the
+lowest from the one on that needs the least GPU time. A job that finds no room takes that of the one with the most work
+left, if that is more than its own, so that fewer are late (Moore and Hodgson).
 """
 
 from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies.elastic.memory import MOST_SLOTS, NOT_ADMITTED, ElasticState, elastic_of
-from shunter.scheduling.resizing.known_jobs import cost_of, due_at, stays
+from shunter.policies.elastic.memory import MOST_SLOTS, NOT_ADMITTED, PUT_OFF, ElasticState, elastic_of
+from shunter.policies.elastic.needs import left_at, note_frugal
+from shunter.scheduling.resizing.known_jobs import cost_of, due_at, runs, stays
 from shunter.scheduling.resizing.memory import ResizingState
 from shunter.world import F64, I64, World
 
 GROWTH = 1.2  # of slots
+KEPT = 10.0  # a job keeps its width if no other saves this many times the cost of a change
 ROUNDING = 1.0 + 1e-9  # by which a bound of the work done may be off
 
 
@@ -108,22 +112,64 @@ def first_level(least: int, most: int, edges: F64, free: I64, due: float, left: 
 
 
 @kernel
-def admit(world: World, state: ResizingState, job: int, edges: F64, free: I64) -> None:
-    """Find the share of a job, and take its plan off what is free."""
-    own, ahead = elastic_of(state.own), due_at(world, job) - world.clock[w.NOW]
-    if ahead <= 0:
-        return
-    due, left, cost = float(ahead), own.left[job], float(cost_of(world, job))
+def admit(world: World, state: ResizingState, job: int, row: int, edges: F64, free: I64) -> bool:
+    """Find a plan for a job and take it off what is free: cautiously, or else with hope.
+
+    Running jobs without a deadline keep their GPUs until they should end, if the job can be in time beside them.
+    """
+    own, due, before = elastic_of(state.own), float(due_at(world, job) - world.clock[w.NOW]), 0.0
+    for chance in (own.config.caution, own.config.hope):
+        left = left_at(world, state, job, chance)
+        if left == before:
+            return False
+        before = left
+        if own.calm[0] > 0:
+            for slot in range(len(edges)):
+                own.room[slot] = max(free[slot] - own.calm[slot], 0)
+            if find_plan(world, state, job, row, edges, own.room[: len(edges)], free, due, left):
+                return True
+        if find_plan(world, state, job, row, edges, free, free, due, left):
+            return True
+    return False
+
+
+@kernel
+def find_plan(  # noqa: PLR0913, PLR0917
+    world: World, state: ResizingState, job: int, row: int, edges: F64, room: I64, free: I64, due: float, left: float
+) -> bool:
+    """Find the level of a job in a room, and take its plan off what is free."""
+    own, cost, width = elastic_of(state.own), float(cost_of(world, job)), world.jobs[w.WORKERS, job]
     least, most = least_and_most(world, state, job)
-    speed, width = state.speeds.best[state.kind[job]], world.jobs[w.WORKERS, job]
-    fastest = state.speeds.fastest[state.kind[job]]
-    for level in range(first_level(least, most, edges, free, due, left, fastest), most + 1):
-        ends = slots_needed(level, least, width, edges, free, due, left, cost, speed)
+    speed, fastest = state.speeds.best[state.kind[job]], state.speeds.fastest[state.kind[job]]
+    if width > 0 and width / speed[width] * left <= own.cheapest[job] * (left + KEPT * cost):
+        ends = slots_needed(width, least, width, edges, room, due, left, cost, speed)
         if ends > 0:
-            own.share[job] = taken(level, least, free[0])
-            for slot in range(ends):
-                free[slot] -= taken(level, least, free[slot])
-            return
+            book(own, job, row, width, least, room, free, ends)
+            return True
+    first = first_level(least, most, edges, room, due, left, fastest)
+    frugal = min(max(own.frugal[job], first), most + 1)
+    for turn in range(2):
+        for level in range(first if turn else frugal, frugal if turn else most + 1):
+            ends = slots_needed(level, least, width, edges, room, due, left, cost, speed)
+            if ends > 0:
+                book(own, job, row, level, least, room, free, ends)
+                return True
+    return False
+
+
+@kernel
+def book(  # noqa: PLR0913, PLR0917
+    own: ElasticState, job: int, row: int, level: int, least: int, room: I64, free: I64, ends: int
+) -> None:
+    """Take the plan of a job off what is free, and remember it."""
+    own.share[job] = taken(level, least, room[0])
+    for slot in range(ends):
+        gpus = taken(level, least, room[slot])
+        free[slot] -= gpus
+        if row < len(own.plans):
+            own.plans[row, slot] = gpus
+    if row < len(own.plans):
+        own.ends[row] = ends
 
 
 @kernel
@@ -138,21 +184,55 @@ def find_shares(world: World, state: ResizingState, pool: int) -> None:
     edges, free = own.edges[:count], own.free[:count]
     for slot in range(count):
         free[slot] = own.spare
-    book_keepers(world, own, pool, edges, free)
-    for at in range(begin, begin + size):
-        job = own.dated[at]
+        own.calm[slot] = 0
+    book_runners(world, own, pool, edges, free)
+    for row in range(size):
+        job = own.dated[begin + row]
         own.share[job] = NOT_ADMITTED
-        if world.jobs[w.STATE, job] != w.STOPPING:
-            admit(world, state, job, edges, free)
+        if world.jobs[w.STATE, job] == w.STOPPING or due_at(world, job) <= now:
+            continue
+        note_frugal(state, own, job)
+        own.burden[job] = left_at(world, state, job, own.config.hope) * own.cheapest[job]
+        if not admit(world, state, job, row, edges, free):
+            admit_instead(world, state, begin, row, edges, free)
+    for row in range(size):
+        job = own.dated[begin + row]
+        if own.share[job] == PUT_OFF:
+            own.share[job] = NOT_ADMITTED
+            admit(world, state, job, row, edges, free)
 
 
 @kernel
-def book_keepers(world: World, own: ElasticState, pool: int, edges: F64, free: I64) -> None:
-    """Jobs without a deadline that can't be stopped have their GPUs until they should end."""
+def admit_instead(world: World, state: ResizingState, begin: int, row: int, edges: F64, free: I64) -> None:
+    """Admit a job in place of the one with most work left, which is put off; if that has more than this one."""
+    own, largest = elastic_of(state.own), -1
+    job = own.dated[begin + row]
+    most = own.burden[job]
+    for place in range(min(row, len(own.plans))):
+        other = own.dated[begin + place]
+        if own.share[other] >= 0 and own.burden[other] > most and not stays(world, other):
+            largest, most = place, own.burden[other]
+    if largest < 0:
+        return
+    other = own.dated[begin + largest]
+    for slot in range(own.ends[largest]):
+        free[slot] += own.plans[largest, slot]
+    if admit(world, state, job, row, edges, free):
+        own.share[other] = PUT_OFF
+        return
+    for slot in range(own.ends[largest]):
+        free[slot] -= own.plans[largest, slot]
+
+
+@kernel
+def book_runners(world: World, own: ElasticState, pool: int, edges: F64, free: I64) -> None:
+    """Jobs without a deadline have their GPUs until they should end; those that can be stopped, if it is possible."""
     for at in range(own.first[pool], own.first[pool] + own.runners_size[pool]):
         job = own.runners[at]
-        if stays(world, job):
-            for slot in range(len(edges)):
+        for slot in range(len(edges)):
+            if stays(world, job):
                 free[slot] -= world.jobs[w.WORKERS, job]
-                if edges[slot] >= own.left[job]:
-                    break
+            elif runs(world, job):
+                own.calm[slot] += world.jobs[w.WORKERS, job]
+            if edges[slot] >= own.left[job]:
+                break

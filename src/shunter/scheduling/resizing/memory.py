@@ -18,6 +18,7 @@ class ResizingConfig(Arrays):
 
     step: int  # from one look to the next where nothing happens
     lightest: bool  # jobs go to the least used nodes; else to as few as possible
+    careful: bool  # few moves and few jobs across machines, see ``placing``
     node_gpus: int  # of the largest node
     squeezes: bool  # a job that finds no room may begin with less CPU for each instance
 
@@ -75,7 +76,7 @@ class ResizingState(Variables):
     own: Arrays  # what only one policy remembers
 
 
-def state_for(view: View, step: int, lightest: bool, squeezes: bool, own: Arrays) -> ResizingState:
+def state_for(view: View, step: int, lightest: bool, careful: bool, squeezes: bool, own: Arrays) -> ResizingState:
     """A state for the jobs of this view, all of them still to come."""
     world = view.world
     jobs, nodes, gpus = world.jobs, world.nodes.shape[1], world.gpus.shape[1]
@@ -92,7 +93,7 @@ def state_for(view: View, step: int, lightest: bool, squeezes: bool, own: Arrays
         np.zeros(count + 1), room(count + 1),
     )  # fmt: skip
     return ResizingState(
-        config=ResizingConfig(step, lightest, node_gpus, squeezes),
+        config=ResizingConfig(step, lightest, careful, node_gpus, squeezes),
         speeds=speeds,
         draft=draft,
         kind=kind,

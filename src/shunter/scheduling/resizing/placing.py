@@ -12,6 +12,7 @@ from shunter.world import Decision, World
 
 SQUEEZE, SQUEEZES = 0.85, 3  # a step down in the CPU of an instance that finds no room, and how many there are
 LEAST_CPU = 0.515  # of the CPU asked for: where the steps end; all three as in the code of Qore-DL's authors
+WORTH = 0.5  # of one GPU's speed, that each GPU of another machine must add where a policy is careful
 
 
 @kernel
@@ -29,18 +30,11 @@ def add_changes(world: World, state: ResizingState, plan: Decision) -> None:
     A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better.
     """
     fewer = find_fewer(world, state)
+    if fewer > 0 and state.config.careful:
+        spare_needless(world, state, plan, fewer)
+        fewer = find_fewer(world, state)
     if fewer + state.ordered + state.reequipped > 0:
-        begin_draft(world, state.draft)
-    for at in range(fewer):
-        job = state.changing[at]
-        if state.wanted[job] == 0:
-            stop(world, state.draft, plan, job)
-        else:
-            shrink(world, state, plan, job)
-    if state.reequipped > 0:
-        reequip_some(world, state, plan)
-    for at in range(state.ordered):
-        enlarge(world, state, plan, state.order[at])
+        draft_changes(world, state, plan, fewer, add=True)
     for at in range(state.ordered):
         forget(state, state.order[at])
     for at in range(world.clock[w.N_RUNNING]):
@@ -105,6 +99,36 @@ def find_fewer(world: World, state: ResizingState) -> int:
 
 
 @kernel
+def draft_changes(world: World, state: ResizingState, plan: Decision, fewer: int, add: bool) -> None:
+    """Make all changes in the draft, and add them to the plan if wanted."""
+    begin_draft(world, state.draft)
+    for at in range(fewer):
+        job = state.changing[at]
+        if state.wanted[job] == 0:
+            stop(world, state.draft, plan, job, add)
+        else:
+            shrink(world, state, plan, job, add)
+    if add and state.reequipped > 0:
+        reequip_some(world, state, plan)
+    for at in range(state.ordered):
+        enlarge(world, state, plan, state.order[at], add)
+
+
+@kernel
+def spare_needless(world: World, state: ResizingState, plan: Decision, fewer: int) -> None:
+    """Jobs keep their GPUs if nobody would take any of those that they should give up."""
+    draft = state.draft
+    draft_changes(world, state, plan, fewer, add=False)
+    for at in range(fewer):
+        job, left = state.changing[at], 0
+        for place in range(held(world, job, draft.held)):
+            if draft.tenants[draft.held[place]] == 0:
+                left += 1
+        if left == world.jobs[w.WORKERS, job] - state.wanted[job]:
+            state.wanted[job] = world.jobs[w.WORKERS, job]
+
+
+@kernel
 def begin_draft(world: World, draft: Draft) -> None:
     """What is free now, on nodes that are up."""
     copy_into(draft.tenants, world.gpus[w.TENANTS])
@@ -128,16 +152,17 @@ def shift(world: World, draft: Draft, job: int, gpu: int, sign: int, cpu: int) -
 
 
 @kernel
-def stop(world: World, draft: Draft, plan: Decision, job: int) -> None:
+def stop(world: World, draft: Draft, plan: Decision, job: int, add: bool) -> None:
     """Stop a job; it holds its GPUs while it is being saved."""
-    add_other(plan, w.A_PREEMPT, job, 1)
+    if add:
+        add_other(plan, w.A_PREEMPT, job, 1)
     if world.jobs[w.STOP_COST, job] == 0:
         for at in range(held(world, job, draft.held)):
             shift(world, draft, job, draft.held[at], +1, cpu_of(world, job))
 
 
 @kernel
-def shrink(world: World, state: ResizingState, plan: Decision, job: int) -> None:
+def shrink(world: World, state: ResizingState, plan: Decision, job: int, add: bool) -> None:
     """A job keeps GPUs on the nodes on which it has most."""
     draft, count, found = state.draft, held(world, job, state.draft.held), 0
     count_own(world, draft, count, 1)
@@ -161,7 +186,8 @@ def shrink(world: World, state: ResizingState, plan: Decision, job: int) -> None
             shift(world, draft, job, draft.held[at], +1, cpu_of(world, job))
     count_own(world, draft, count, 0)
     sort(draft.chosen[:found])
-    add_placed(plan, w.A_RESIZE, job, draft.chosen[:found], 0)
+    if add:
+        add_placed(plan, w.A_RESIZE, job, draft.chosen[:found], 0)
 
 
 @kernel
@@ -173,7 +199,7 @@ def count_own(world: World, draft: Draft, count: int, each: int) -> None:
 
 
 @kernel
-def enlarge(world: World, state: ResizingState, plan: Decision, job: int) -> None:
+def enlarge(world: World, state: ResizingState, plan: Decision, job: int, add: bool) -> None:
     """Start a job, or give it more GPUs, as many of those that it should have as there is room for."""
     draft, now, wanted = state.draft, world.jobs[w.WORKERS, job], state.wanted[job]
     if wanted <= now or stays(world, job):
@@ -194,6 +220,8 @@ def enlarge(world: World, state: ResizingState, plan: Decision, job: int) -> Non
     for at in range(found):
         shift(world, draft, job, draft.chosen[at], -1, cpu)
     sort(draft.chosen[:found])
+    if not add:
+        return
     if now > 0:
         add_placed(plan, w.A_RESIZE, job, draft.chosen[:found], 0)
     else:
@@ -251,7 +279,8 @@ def choose(world: World, state: ResizingState, job: int, width: int, cpu: int) -
         return take_from(world, draft, fits, width, 0)
     largest = next_node(world, state)
     inside, across = draft.room[largest], min(width, total)
-    if inside >= state.least[job] and speeds.together[kind, inside] >= speeds.apart[kind, across]:
+    gain = (speeds.apart[kind, across] - speeds.together[kind, inside]) * speeds.unit[kind]
+    if inside >= state.least[job] and gain <= (WORTH * (across - inside) if state.config.careful else 0.0):
         return take_from(world, draft, largest, inside, 0)
     return gather(world, state, across)
 

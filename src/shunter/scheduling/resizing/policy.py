@@ -60,6 +60,7 @@ class Resizing(Compilable, Refits, Describes):
 
     lightest = False  # whether jobs go to the least used nodes
     squeezes = False  # whether a job that finds no room may begin with less CPU for each instance
+    careful = False  # whether it avoids needless moves and slow GPUs across machines
 
     @abstractmethod
     def own(self, view: View, before: Arrays | None) -> Arrays:
@@ -96,7 +97,7 @@ class Resizing(Compilable, Refits, Describes):
         if memory.form is None or memory.generation != view.generation:
             before = memory.form.memory if memory.form else memory.previous
             own = self.own(view, before.own if before is not None else None)
-            state = state_for(view, self._step, self.lightest, self.squeezes, own)
+            state = state_for(view, self._step, self.lightest, self.careful, self.squeezes, own)
             if before is not None:
                 state.ended_work, state.ended_jobs = before.ended_work, before.ended_jobs
             memory.form = Compiled(pointer_to(self.kernel), state, 0)

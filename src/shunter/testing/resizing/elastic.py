@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from shunter import world as w
 from shunter.model import View
-from shunter.testing.resizing.active import ActiveJobs
+from shunter.testing.resizing.active import OVERRUN, ActiveJobs
+from shunter.testing.resizing.placing import CAREFUL
 from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory, Widths
-from shunter.testing.resizing.shares import NOT_ADMITTED, admit_all
+from shunter.testing.resizing.shares import NOT_ADMITTED, DatedJob, PlainShares, admit_all
 from shunter.world import F64, I64
 
 GROWTH = 1.2  # of slots
 MOST_SLOTS = 64
+BINS, PER_ONE = 128, 32  # of work done over work expected: bins, and how many of them up to 1
+TRUST = 5  # ended jobs that the work declared counts for
+ROUNDING = 1e-6
 BACKLOGS = 4  # that a job must have outwaited before it is overdue
 
 
@@ -39,16 +44,21 @@ class PlainTurn:
 
 @dataclass(frozen=True)
 class PlainElastic(PlainResizing):
-    """Meets deadlines with the fewest GPUs, and gives the others to whoever gains most; jobs without one get the rest.
+    """Meets deadlines with the least GPU time, and gives the others to whoever gains most; jobs without one get the rest.
 
-    A job is admitted if some share of the GPUs meets its deadline beside those due before it. What is not needed now
-    goes to running jobs, to waiting ones, and then to wider ones, if the change pays for its cost.
+    A job is admitted if some share of the GPUs meets its deadline beside those due before it, or in place of one that
+    has more work left. What is not needed now goes to running jobs, to waiting ones, and then to wider ones, if the
+    change pays for its cost.
     """
 
     quantile: float = 0.95
     pays: float = 3.0
     rest: float = 1800.0
     patience: float = 24.0
+    caution: float = 0.8
+    hope: float = 0.5
+
+    style = CAREFUL
 
     def may_skip(self, view: View, memory: PlainResizingMemory) -> bool:
         """Nothing happened but that jobs without a deadline came for which no GPU is free."""
@@ -66,7 +76,7 @@ class PlainElastic(PlainResizing):
         """Needs first, then jobs that run, that wait, and that gain."""
         wanted, order = np.zeros(len(active), np.int64), []
         for pool in self._pools(view, active, wanted):
-            share = self._shares(view, active, pool)
+            share = self._shares(view, active, pool, memory)
             order += self._serve(view, active, pool, share, memory)
         return Widths(wanted, order)
 
@@ -85,7 +95,7 @@ class PlainElastic(PlainResizing):
 
     # -- what deadlines need
 
-    def _shares(self, view: View, active: ActiveJobs, pool: PlainPool) -> I64:
+    def _shares(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory) -> I64:
         """GPUs that each job needs now for its deadline; NOT_ADMITTED where none suffice, or it has no deadline."""
         share = np.full(len(active), NOT_ADMITTED, np.int64)
         dated = [at for at in pool.jobs if active.due[at] < w.NEVER and active.due[at] > active.now]
@@ -93,16 +103,39 @@ class PlainElastic(PlainResizing):
             return share
         ahead = (active.due - active.now).astype(np.float64)
         edges = _slots(float(round(self.interval * 1000)), float(ahead[dated].max()))
-        free = np.full(len(edges), pool.spare, np.int64)
+        found = PlainShares(edges, np.full(len(edges), pool.spare), np.zeros(len(edges), np.int64))
         for at in pool.jobs:
-            if active.stays[at] and active.due[at] == w.NEVER:
-                free[: np.searchsorted(edges, active.left[at]) + 1] -= active.width[at]
-        node_gpus = int(view.nodes.total.max())
-        speed = np.stack([active.best(at, node_gpus) for at in range(len(active))])
-        order = np.array(sorted(dated, key=lambda at: (active.due[at], at)), np.int64)
-        about = (active.least, active.most, active.width, active.cost.astype(np.float64))
-        admit_all(order, edges, free, ahead, active.left, *about, speed, share)
+            if active.runs[at] and active.due[at] == w.NEVER:
+                ends = int(np.searchsorted(edges, active.left[at])) + 1
+                if active.stays[at]:
+                    found.free[:ends] -= active.width[at]
+                else:
+                    found.calm[:ends] += active.width[at]
+        node_gpus, jobs = int(view.nodes.total.max()), []
+        for at in sorted(dated, key=lambda at: (active.due[at], at)):
+            row, stays = int(active.rows[at]), bool(active.stays[at])
+            left = tuple(self._left(view, row, memory, chance) for chance in (self.caution, self.hope))
+            now = int(active.least[at]), int(active.most[at]), int(active.width[at]), float(active.cost[at])
+            speed = active.best(at, node_gpus)
+            jobs.append(DatedJob(at, float(ahead[at]), left, *now, speed, stays, _range(view, row)))
+        admit_all(found, jobs)
+        for at in dated:
+            share[at] = found.share(at)
         return share
+
+    def _left(self, view: View, job: int, memory: PlainResizingMemory, chance: float) -> float:
+        """Work left of a job that should be enough with this chance, by those that needed no less."""
+        done, said = float(view.work(np.array([job]))[0]), memory.expected[job]
+        low, known = int(done / said * PER_ONE), view.jobs.declared[job] > 0 or view.jobs.limit[job] > 0
+        seen = memory.ratios if known and self.remaining == "declared" else []
+        bins = [min(max(math.ceil(ratio * PER_ONE - ROUNDING), 1), BINS) - 1 for ratio in seen]
+        bins += [PER_ONE - 1] * TRUST if done < said else []
+        longer = [each for each in bins if each >= low]
+        if low >= BINS or not longer:
+            return max(OVERRUN * done, 1.0)
+        beyond = (1.0 - chance) * len(longer) + ROUNDING
+        last = next(at for at in range(low, BINS) if sum(each > at for each in longer) <= beyond)
+        return max((last + 1) / PER_ONE * said - done, 1.0)
 
     # -- who gets what now
 
@@ -126,7 +159,11 @@ class PlainElastic(PlainResizing):
         for at in running:
             _keep(active, pool, at, int(active.width[at]))
         for at in waiting:
+            if pool.spare <= 0 and share[at] < 0:
+                break
             _start(active, pool, at, turn)
+            if pool.wanted[at] == 0 and share[at] < 0 and active.due[at] == w.NEVER and turn.ahead == np.inf:
+                turn = _turn_of(active, pool, at)
         pool.spare = min(pool.spare, turn.beside)
         self._widen(view, active, pool)
         return list(dict.fromkeys([*urgent, *pool.begun, *(at for at in pool.jobs if active.runs[at])]))
@@ -186,6 +223,12 @@ class PlainElastic(PlainResizing):
         units = active.left[at] * active.unit[at]
         saved = units / speeds[before] - units / speeds[after]
         return bool(saved > self.pays * max(active.cost[at], 1))
+
+
+def _range(view: View, job: int) -> tuple[int, int]:
+    """The fewest and the most GPUs that a job may ever have."""
+    asked, ranged = int(view.jobs.gpus[job]), view.jobs.max_gpus[job] > 0
+    return (int(view.jobs.min_gpus[job]), int(view.jobs.max_gpus[job])) if ranged else (asked, asked)
 
 
 def _slots(first: float, last: float) -> F64:

@@ -13,6 +13,8 @@ from shunter.testing.resizing.active import ActiveJobs
 from shunter.world import I64
 
 COMPACT, LIGHTEST = "compact", "lightest"  # on as few nodes as possible; or on the least used nodes first
+CAREFUL = "careful"  # compact, without needless moves and slow GPUs across machines
+WORTH = 0.5  # of one GPU's speed, that each GPU of another machine must add where a policy is careful
 
 
 @dataclass
@@ -77,6 +79,34 @@ def plan_for(
     A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better. ``cpu`` and
     ``servers`` are of jobs whose instances change. With ``squeezes``, a job that finds no room may begin with less CPU.
     """
+    if style == CAREFUL:
+        wanted = _without_needless(view, active, wanted, order)
+    return _changes(view, active, wanted, order, cpu, servers, style=style, squeezes=squeezes)[0]
+
+
+def _without_needless(view: View, active: ActiveJobs, wanted: I64, order: Sequence[int]) -> I64:
+    """The same widths, but jobs keep their GPUs if nobody would take any of those that they should give up."""
+    _, room = _changes(view, active, wanted, order, {}, {}, style=CAREFUL)
+    free, wanted = {gpu for node in room.gpus for gpu in node}, wanted.copy()
+    for at in np.flatnonzero(active.runs & (wanted < active.width)).tolist():
+        left = len(free & set(view.placement(int(active.rows[at]))))
+        if not active.stays[at] and left == active.width[at] - wanted[at]:
+            wanted[at] = active.width[at]
+    return wanted
+
+
+def _changes(
+    view: View,
+    active: ActiveJobs,
+    wanted: I64,
+    order: Sequence[int],
+    cpu: Mapping[int, int],
+    servers: Mapping[int, int],
+    *,
+    style: str,
+    squeezes: bool = False,
+) -> tuple[list[Action], FreeRoom]:
+    """The actions, and what is free after them."""
     room = FreeRoom.of(view)
     actions: list[Action] = []
     now = {at: int(view.jobs.cpu_now[job]) for at, job in enumerate(active.rows.tolist())}
@@ -119,7 +149,7 @@ def plan_for(
         actions.append(
             Resize(job, gpus, other, None, serving) if held else Start(job, gpus, cpu=other, servers=serving)
         )
-    return actions
+    return actions, room
 
 
 def _squeezed(view: View, job: int) -> list[int]:
@@ -158,7 +188,8 @@ def _chosen(
         return room.taken(rooms, [min(fits, key=lambda node: (node not in own, rooms[node], node))], width)
     largest = sorted(rooms, key=lambda node: (-rooms[node], node not in own, node))
     inside, across = rooms[largest[0]], min(width, sum(rooms.values()))
-    if inside >= active.least[at] and active.speed[0, at, inside] >= active.speed[1, at, across]:
+    gain = (active.speed[1, at, across] - active.speed[0, at, inside]) * active.unit[at]
+    if inside >= active.least[at] and gain <= (WORTH * (across - inside) if style == CAREFUL else 0):
         return room.taken(rooms, largest[:1], inside)
     return room.taken(rooms, largest, across)
 

@@ -1,47 +1,116 @@
-"""Minimal shares in plain Python: the fewest GPUs over time with which each job meets its deadline.
+"""Shares in plain Python: the GPUs over time with which each job meets its deadline.
 
-Time ahead is cut into slots that grow with their distance. Jobs are taken by deadline. Each gets the lowest level of
-GPUs that finishes it in time, where a slot has fewer left than the level, what is left; so the plan of an admitted job
-never takes what an earlier one needs (ElasticFlow, ASPLOS'23).
+Time ahead is cut into slots that grow with their distance. Jobs are taken by deadline. Each gets a level of GPUs that
+finishes it in time, where a slot has fewer left than the level, what is left; so the plan of an admitted job takes
+nothing that an earlier one needs (ElasticFlow, ASPLOS'23). Of the levels that do, it is the present width, else the
+lowest from the one on that needs the least GPU time. A job that finds no room takes that of the one with the most work
+left, if that is more than its own, so that fewer are late (Moore and Hodgson).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+import numpy as np
+
 from shunter.world import F64, I64
 
 NOT_ADMITTED = -1
+KEPT = 10.0  # a job keeps its width if no other saves this many times the cost of a change
 
 
-def admit_all(  # noqa: PLR0913, PLR0917 one array per thing known of jobs
-    order: I64,
-    edges: F64,
-    free: I64,
-    due: F64,
-    left: F64,
-    least: I64,
-    most: I64,
-    width: I64,
-    cost: F64,
-    speed: F64,
-    share: I64,
-) -> None:
-    """Fill in the ``share`` of each job in ``order`` at present: GPUs, 0: its plan begins later; or NOT_ADMITTED.
+@dataclass
+class PlainShares:
+    """Slots, what is free in each, and what was planned. Times are ms from now."""
 
-    ``edges`` are the ends of the slots, ms from now; ``free`` GPUs of each, which admitted jobs take from; ``due`` is
-    counted from now too.
-    """
-    for place in range(len(order)):
-        job = order[place]
-        share[job] = NOT_ADMITTED
-        level = least[job]
-        while level <= most[job]:
-            ends = slots_needed(level, job, edges, free, due[job], left, least, width, cost, speed)
-            if ends > 0:
-                share[job] = taken(level, least[job], free[0])
-                for slot in range(ends):
-                    free[slot] -= taken(level, least[job], free[slot])
-                break
-            level += 1
+    edges: F64  # ends of slots
+    free: I64
+    calm: I64  # GPUs of running jobs without a deadline, which they keep if possible
+    plans: dict[int, I64] = field(default_factory=dict)  # by job: its GPUs in each slot
+
+    def share(self, job: int) -> int:
+        """GPUs of a job at present, 0: its plan begins later; or NOT_ADMITTED."""
+        return int(self.plans[job][0]) if job in self.plans else NOT_ADMITTED
+
+
+@dataclass(frozen=True, eq=False)
+class DatedJob:
+    """What a plan for a job depends on."""
+
+    job: int
+    due: float
+    left: tuple[float, ...]  # work, first cautiously
+    least: int
+    most: int
+    width: int
+    cost: float
+    speed: F64  # by width
+    stays: bool  # it can't be stopped
+    widths: tuple[int, int]  # the range that it has where it can be changed
+
+    @property
+    def cheapest(self) -> tuple[float, int]:
+        """GPU time for a unit of work at the width that needs least, and that width."""
+        need, at = np.inf, 0
+        for width in range(self.widths[0], self.widths[1] + 1):
+            each = width / self.speed[width]
+            if at == 0 or each < need * (1.0 - 1e-6):
+                need, at = each, width
+        return need, at
+
+    @property
+    def burden(self) -> float:
+        """GPU time that it should still take."""
+        return self.left[-1] * self.cheapest[0]
+
+
+def admit_all(shares: PlainShares, jobs: list[DatedJob]) -> None:
+    """Fill in the plans of jobs, which are given by deadline."""
+    put_off: list[DatedJob] = []
+    for place, job in enumerate(jobs):
+        if admit(shares, job):
+            continue
+        others = [other for other in jobs[:place] if other.job in shares.plans and not other.stays]
+        largest = max(others, key=lambda other: other.burden, default=job)
+        if largest.burden <= job.burden:
+            continue
+        plan = shares.plans.pop(largest.job)
+        shares.free += plan
+        if admit(shares, job):
+            put_off.append(largest)
+        else:
+            shares.plans[largest.job] = plan
+            shares.free -= plan
+    for job in jobs:
+        if job in put_off:
+            admit(shares, job)
+
+
+def admit(shares: PlainShares, job: DatedJob) -> bool:
+    """Find a plan for a job and take it off what is free: cautiously, or else with hope."""
+    for left in dict.fromkeys(job.left):
+        for room in (np.maximum(shares.free - shares.calm, 0), shares.free) if shares.calm.any() else (shares.free,):
+            plan = find_plan(shares.edges, room, job, left)
+            if plan is not None:
+                shares.plans[job.job] = plan
+                shares.free -= plan
+                return True
+    return False
+
+
+def find_plan(edges: F64, room: I64, job: DatedJob, left: float) -> I64 | None:
+    """GPUs of a job in each slot; None: it can't be in time."""
+    need, frugal = job.cheapest
+    levels = [*range(max(frugal, job.least), job.most + 1), *range(job.least, min(frugal, job.most + 1))]
+    if job.width > 0 and job.width / job.speed[job.width] * left <= need * (left + KEPT * job.cost):
+        levels = [job.width, *levels]
+    for level in levels:
+        gpus = np.array([taken(level, job.least, int(free)) for free in room], np.int64)
+        ends = slots_needed(gpus, edges, job, left)
+        if ends > 0:
+            gpus[ends:] = 0
+            return gpus
+    return None
 
 
 def taken(level: int, least: int, free: int) -> int:
@@ -50,35 +119,23 @@ def taken(level: int, least: int, free: int) -> int:
     return gpus if gpus >= least else 0
 
 
-def slots_needed(  # noqa: PLR0913, PLR0917
-    level: int,
-    job: int,
-    edges: F64,
-    free: I64,
-    due: float,
-    left: F64,
-    least: I64,
-    width: I64,
-    cost: F64,
-    speed: F64,
-) -> int:
-    """After how many slots the work of a job is done at a level; 0: not by its deadline.
+def slots_needed(plan: I64, edges: F64, job: DatedJob, left: float) -> int:
+    """After how many slots the work of a job is done; 0: not by its deadline.
 
     The job pays its cost at every change of width, except for its first start.
     """
-    begin, done, before = 0.0, 0.0, width[job]
-    for slot in range(len(edges)):
-        end = min(edges[slot], due)
-        gpus = taken(level, least[job], free[slot])
+    begin, done, before = 0.0, 0.0, job.width
+    for slot, gpus in enumerate(plan.tolist()):
+        end = min(edges[slot], job.due)
         span = end - begin
         if gpus != before and before > 0 and gpus > 0:
-            span -= cost[job]
+            span -= job.cost
         if gpus > 0:
             before = gpus
-            done += max(span, 0.0) * speed[job, gpus]
-        if done >= left[job]:
+            done += max(span, 0.0) * job.speed[gpus]
+        if done >= left:
             return slot + 1
-        if end >= due:
+        if end >= job.due:
             return 0
         begin = end
     return 0
