@@ -83,6 +83,7 @@ _DEADLINES, _WIDTHS = (
 NOT_APPLICABLE = {  # why a policy has no row
     "edf": f"{_DEADLINES}; without them it is `fifo`",
     "llf": f"{_DEADLINES}; without them it is `fifo`",
+    "pedf": f"{_DEADLINES}; without them it is `fifo`",
     "elastic": f"{_DEADLINES}, and {_WIDTHS}",
     "qoredl": f"{_DEADLINES}, and {_WIDTHS}",
     "optimus": _WIDTHS,

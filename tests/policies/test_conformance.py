@@ -17,7 +17,7 @@ from shunter.testing.conformance import BackendConformance, PolicyConformance
 
 EXAMPLES = str(Path(__file__).parents[2] / "examples")
 MODES = ("backfill=none,blocking=strict", "backfill=none,blocking=skip", "backfill=easy", "backfill=conservative")
-PREEMPTIVE = ("las", "srsf", "srtf", "gittins", "express")
+PREEMPTIVE = ("las", "pedf", "srsf", "srtf", "gittins", "express")
 ORDERS = [name for name in registry.names() if issubclass(registry.policy_class(name), Ordering)]
 PERIODS = (
     "multifactor:period=20,size_by=cpus,bill_cpu=2,max_age=60",

@@ -23,6 +23,7 @@ FORMULAS = {
     "saf": lambda w, r, n, s: n * r,
     "edf": lambda w, r, n, s: 1e15 + s,  # without a deadline; with one: below
     "llf": lambda w, r, n, s: 1e15 + s,
+    "pedf": lambda w, r, n, s: 1e15 + s,
     "kubeflow": lambda w, r, n, s: s,
     "scored": lambda w, r, n, s: n * r,
     "qssf": lambda w, r, n, s: n * r,
@@ -64,6 +65,8 @@ def test_key_is_the_formula(name, w, r, n, s):
 def test_key_of_the_orders_by_deadline():
     assert key("edf", due=500.0, remaining=60.0, submit=7.0) == 500.0
     assert key("llf", due=500.0, remaining=60.0, submit=7.0) == 440.0
+    assert key("pedf", due=500.0, remaining=60.0, submit=7.0, wait=400.0, executed=33.0) == 500.0
+    assert key("pedf", due=500.0, remaining=60.0, submit=7.0, wait=400.0, executed=34.0) == 1e12 + 500.0
 
 
 def test_key_of_the_orders_that_look_at_running_jobs():

@@ -6,14 +6,13 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks import stopping_edf
+from benchmarks import qoredl_bound
 from typer.testing import CliRunner
 
 from shunter import clusters, registry
 from shunter.cli.main import app
 from shunter.reproduce.qoredl import design, page, study
 from shunter.reproduce.qoredl.design import NOISY, TESTBEDS, TRUE, Variant, instances, varied, with_servers, workload
-from shunter.world import Job
 
 
 def test_the_testbeds_have_what_is_printed():
@@ -104,20 +103,18 @@ def test_servers_as_a_column_are_the_same_as_servers_in_the_curve():
     assert not varied(workload(TESTBEDS["gpu"], 1.2, seed=3), Variant("optimus", equipped=True), 3).equipped.any()
 
 
-def test_an_edf_that_is_not_in_the_table_is_searched_as_hard_and_puts_off_late_jobs():
-    assert {len(set(texts)) for texts in stopping_edf.SEARCHED.values()} == {8}
-    for texts in stopping_edf.SEARCHED.values():
-        assert all(registry.policy(text) for text in texts)
-    job = Job(*[0.0] * len(Job._fields))._replace(due=100.0, wait=10.0, executed=30.0)
-    key, none = stopping_edf.HopefulStoppingEdf.key, np.zeros(0)
-    assert key(job._replace(remaining=60.0), none) == 100.0
-    assert key(job._replace(remaining=60.1), none) > stopping_edf.LATE
-    assert stopping_edf.StoppingEdf.key(job._replace(remaining=60.1), none) == 100.0
-
-
-def test_as_many_settings_are_searched_of_every_rival_and_the_chosen_ones_are_among_them():
-    assert {len(set(texts)) for texts in design.SEARCHED.values()} == {8}
+def test_as_many_settings_are_searched_of_most_rivals_and_more_of_the_best_and_the_chosen_ones_are_among_them():
+    assert {len(set(texts)) for label, texts in design.SEARCHED.items() if label != design.STOPPING} == {8}
+    assert len(set(design.SEARCHED[design.STOPPING])) == 18
     for label, texts in design.SEARCHED.items():
         assert registry.policy(design.POLICIES[label].policy) in {registry.policy(text) for text in texts}
     judged = range(design.FIRST_SEED, design.FIRST_SEED + design.SEEDS)
     assert not set(judged) & set(design.SEARCH_SEEDS)
+
+
+def test_no_policy_meets_more_deadlines_than_the_bound():
+    area, begin = np.array([4.0, 4.0, 4.0]), np.array([0.0, 0.0, 0.0])
+    assert qoredl_bound.most_met(area, begin, np.array([4.0, 4.0, 4.0]), 2) == 2
+    assert qoredl_bound.most_met(area, begin, np.array([2.0, 4.0, 6.0]), 2) == 3
+    assert qoredl_bound.most_met(area, begin, np.array([1.0, 1.0, 1.0]), 2) == 0
+    assert qoredl_bound.most_met(area, np.array([0.0, 5.0, 5.0]), np.array([2.0, 8.0, 8.0]), 2) == 2

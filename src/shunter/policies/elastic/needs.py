@@ -1,4 +1,4 @@
-"""What a job needs: the work that should be left, by how much ended jobs needed, and the widths that need least of it."""
+"""What a job needs: the work that should be left, by what ended jobs needed, and the widths of the least GPU time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from shunter.world import World
 
 TRUST = 5.0  # ended jobs that the work declared counts for
 ROUNDING = 1e-6
+SLOWEST = 1e-9  # speed; a job may have too few GPUs to train at all
 
 
 @kernel
@@ -61,6 +62,6 @@ def note_frugal(state: ResizingState, own: ElasticState, job: int) -> None:
         return
     speed = state.speeds.best[state.kind[job]]
     for width in range(state.least[job], state.most[job] + 1):
-        need = width / speed[width]
+        need = width / max(speed[width], SLOWEST)
         if own.frugal[job] == 0 or need < own.cheapest[job] * (1.0 - ROUNDING):
             own.cheapest[job], own.frugal[job] = need, width

@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Elastic(Resizing):
-    """Meets deadlines with the least GPU time, and gives the others to whoever gains most; jobs without one get the rest.
+    """Meets deadlines with the least GPU time, gives the others to whoever gains most; jobs without one get the rest.
 
     A job is admitted if some share of the GPUs meets its deadline beside those due before it, or in place of one that
     has more work left. What is not needed now goes to running jobs, to waiting ones, and then to wider ones, if the
@@ -53,9 +53,7 @@ class Elastic(Resizing):
         low=0,
         high=1,
     )
-    hope: float = param(
-        0.5, "the same chance where caution finds no share that meets its deadline", low=0, high=1
-    )
+    hope: float = param(0.5, "the same chance where caution finds no share that meets its deadline", low=0, high=1)
 
     @property
     def kernel(self) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.elastic.memory import MOST_SLOTS, NOT_ADMITTED, PUT_OFF, ElasticState, elastic_of
-from shunter.policies.elastic.needs import left_at, note_frugal
+from shunter.policies.elastic.needs import SLOWEST, left_at, note_frugal
 from shunter.scheduling.resizing.known_jobs import cost_of, due_at, runs, stays
 from shunter.scheduling.resizing.memory import ResizingState
 from shunter.world import F64, I64, World
@@ -141,7 +141,7 @@ def find_plan(  # noqa: PLR0913, PLR0917
     own, cost, width = elastic_of(state.own), float(cost_of(world, job)), world.jobs[w.WORKERS, job]
     least, most = least_and_most(world, state, job)
     speed, fastest = state.speeds.best[state.kind[job]], state.speeds.fastest[state.kind[job]]
-    if width > 0 and width / speed[width] * left <= own.cheapest[job] * (left + KEPT * cost):
+    if width > 0 and width / max(speed[width], SLOWEST) * left <= own.cheapest[job] * (left + KEPT * cost):
         ends = slots_needed(width, least, width, edges, room, due, left, cost, speed)
         if ends > 0:
             book(own, job, row, width, least, room, free, ends)
@@ -158,9 +158,7 @@ def find_plan(  # noqa: PLR0913, PLR0917
 
 
 @kernel
-def book(  # noqa: PLR0913, PLR0917
-    own: ElasticState, job: int, row: int, level: int, least: int, room: I64, free: I64, ends: int
-) -> None:
+def book(own: ElasticState, job: int, row: int, level: int, least: int, room: I64, free: I64, ends: int) -> None:
     """Take the plan of a job off what is free, and remember it."""
     own.share[job] = taken(level, least, room[0])
     for slot in range(ends):

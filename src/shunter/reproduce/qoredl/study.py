@@ -20,11 +20,14 @@ from shunter.reproduce.qoredl.design import (
     FIRST_SEED,
     JOBS,
     LOADS,
+    NOISY,
     OURS,
     POLICIES,
     SEEDS,
+    STOPPING,
     TESTBEDS,
     THEIRS,
+    TRUE,
     Variant,
     varied,
     workload,
@@ -108,6 +111,10 @@ class QoredlStudy:
         if self.part.ablations:
             for name, variant in ABLATIONS.items():
                 found.append((f"deadlines met, {variant.base} over {name}", "-", self.ahead(variant.base, name)))
+            for prediction in (NOISY, TRUE):
+                pair = [f"{base}, {prediction} prediction" for base in (OURS, STOPPING)]
+                if set(pair) <= set(ABLATIONS):
+                    found.append((f"deadlines met, {pair[0]} over {pair[1]}", "-", self.ahead(*pair)))
         return found
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 from shunter.world import F64, I64
 
 NOT_ADMITTED = -1
+SLOWEST = 1e-9  # speed; a job may have too few GPUs to train at all
 KEPT = 10.0  # a job keeps its width if no other saves this many times the cost of a change
 
 
@@ -53,7 +54,7 @@ class DatedJob:
         """GPU time for a unit of work at the width that needs least, and that width."""
         need, at = np.inf, 0
         for width in range(self.widths[0], self.widths[1] + 1):
-            each = width / self.speed[width]
+            each = width / max(self.speed[width], SLOWEST)
             if at == 0 or each < need * (1.0 - 1e-6):
                 need, at = each, width
         return need, at
@@ -102,7 +103,7 @@ def find_plan(edges: F64, room: I64, job: DatedJob, left: float) -> I64 | None:
     """GPUs of a job in each slot; None: it can't be in time."""
     need, frugal = job.cheapest
     levels = [*range(max(frugal, job.least), job.most + 1), *range(job.least, min(frugal, job.most + 1))]
-    if job.width > 0 and job.width / job.speed[job.width] * left <= need * (left + KEPT * job.cost):
+    if job.width > 0 and job.width / max(job.speed[job.width], SLOWEST) * left <= need * (left + KEPT * job.cost):
         levels = [job.width, *levels]
     for level in levels:
         gpus = np.array([taken(level, job.least, int(free)) for free in room], np.int64)
