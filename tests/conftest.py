@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ from shunter.compiled import cache_folder
 
 PATIENCE_MS = 180_000  # milliseconds; a busy machine takes its time
 LABS = {"lab", "lab_with_database", "lab_folder"}  # fixtures that are Slurm clusters
+# What takes longest begins first, so that no process has much left when the others are done.
+LONG = [
+    "slurm", "test_conformance", "test_scored", "torch", "test_training", "test_documents", "test_dask",
+    "test_live_autopilot", "test_lost_workers", "test_comparison", "test_running", "test_examples", "test_web_browser",
+    "test_browser", "test_web_large", "test_web_tasks", "test_dally", "test_resuming", "test_benchmarks",
+    "test_resizable_training", "test_shipping", "test_broken_stores", "aaic",
+]  # fmt: skip
 
 BY_NAME = [
     ("shunter.sweeps.work", "_settings"),
@@ -48,6 +56,14 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xdist_group("slurm"))
         elif item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        sizes = Counter(map(_group, items))
+        rank = {name: number for number, name in enumerate(LONG)}
+        items.sort(key=lambda item: (rank.get(_group(item), len(rank)), -sizes[_group(item)]))
+
+
+def _group(item):
+    return item.get_closest_marker("xdist_group").args[0]
 
 
 @pytest.fixture(scope="session", autouse=True)
