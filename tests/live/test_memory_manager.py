@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from busy_manager import busy
 
 from shunter.live.backend import Rhythm
 from shunter.live.controller import Mode, RoundResult
@@ -21,17 +22,6 @@ from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.testing.manager_conformance import ManagerConformance
 from shunter.testing.memory_manager import MemoryManager
-
-
-def busy() -> MemoryManager:
-    """All eight GPUs are in use; three jobs wait, the longest first."""
-    manager = MemoryManager()
-    for _ in range(2):
-        manager.submit(4, 600)
-    manager.schedule()
-    for minutes in (60, 30, 10):
-        manager.submit(4, minutes)
-    return manager
 
 
 class TestMemory(ManagerConformance):

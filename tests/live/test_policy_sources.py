@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from busy_manager import busy
 
 from shunter import registry
 from shunter.errors import LiveError
@@ -54,17 +55,6 @@ class Scripted:
 
     def close(self) -> None:
         self.closed = True
-
-
-def busy() -> MemoryManager:
-    """All eight GPUs are in use; three jobs wait, the longest first."""
-    manager = MemoryManager()
-    for _ in range(2):
-        manager.submit(4, 600)
-    manager.schedule()
-    for minutes in (60, 30, 10):
-        manager.submit(4, minutes)
-    return manager
 
 
 def control(manager: MemoryManager, journal: Path, source: Scripted, **more) -> list[RoundResult]:

@@ -61,3 +61,10 @@ def lab_with_database(shared_lab_with_database: Lab, _in_one_process: None) -> L
     """The same with accounts: red (root, nobody) and blue (daemon)."""
     shared_lab_with_database.reset()
     return shared_lab_with_database
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A file with the cluster that a module calls BUSY."""
+    request.module.BUSY.save(tmp_path / "now.json")
+    return str(tmp_path / "now.json")

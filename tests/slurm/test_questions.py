@@ -65,12 +65,6 @@ BUSY = Snapshot(
 )
 
 
-@pytest.fixture
-def recorded(tmp_path):
-    BUSY.save(tmp_path / "now.json")
-    return str(tmp_path / "now.json")
-
-
 def shunter(*arguments):
     return CliRunner().invoke(app, ["slurm", *map(str, arguments)], prog_name="shunter")
 

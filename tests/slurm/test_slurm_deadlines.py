@@ -52,12 +52,6 @@ BUSY = Snapshot(
 )
 
 
-@pytest.fixture
-def recorded(tmp_path):
-    BUSY.save(tmp_path / "now.json")
-    return str(tmp_path / "now.json")
-
-
 def shunter(*arguments):
     return CliRunner().invoke(app, ["deadline", *map(str, arguments)], prog_name="shunter")
 
