@@ -103,7 +103,7 @@ SHARES = {
     "fifo": (14, 175),
     "fifo:backfill=easy": (2, 30),
     "wfp3": (1, 1),
-    "tiresias": (8, 40),
+    "tiresias": (8, 50),
     "dally": (11, 40),
 }
 
