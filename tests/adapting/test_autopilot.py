@@ -246,6 +246,16 @@ def test_shadows_go_on_from_the_switch_not_from_this_morning(begun) -> None:
     assert day.true < 1
 
 
+def test_a_bad_day_of_a_good_week_is_no_reason_to_hand_back(begun, monkeypatch) -> None:
+    from shunter.adapting.autopilot import shadows
+
+    monkeypatch.setattr(shadows, "TOLERATED", 0.1)
+    assert flown(begun, BEST, 2).week < 1
+    assert not flown(begun, BEST, 2).why
+    assert flown(begun, "ljf", 2).week > 1
+    assert "over a week" in flown(begun, "ljf", 2).why
+
+
 def test_a_tail_beyond_the_limit_is_handed_back(begun) -> None:
     fine, tight = (dataclasses.replace(QUICK, worst_p99=worst) for worst in (10.0, 0.1))
     assert not flown(begun, BEST, 1, fine).why
