@@ -27,7 +27,7 @@ from shunter.tuning.halving import drawn_settings, halved
 from shunter.tuning.sampling import sampled, search_named
 from shunter.tuning.spaces import spaces_of
 
-POLICY, SEEDS, BUDGETS = "tiresias", 3, (10, 20, 40)
+POLICY, SEEDS, BUDGETS = "tiresias", 3, (10, 20)
 
 
 def values(jobs: Trace, setup: Setup) -> Callable[[Sequence[str]], list[float]]:
