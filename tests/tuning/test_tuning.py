@@ -320,3 +320,10 @@ def test_halving_tries_more_settings_on_parts_of_the_jobs_and_few_on_all() -> No
     assert found.ran > 16  # with the short runs
     assert found.given in {each.policy for each in found.tried}
     assert found.best.values["jct"] <= min(each.values["jct"] for each in found.tried)
+
+
+def test_halving_takes_jobs_that_all_come_at_once(tmp_path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("job_id,submit,duration,gpus\n" + "".join(f"j{i},5,{100 * i},1\n" for i in range(1, 13)))
+    found = shunter.tune(trace, "1x2", "tiresias", budget=2, search="halving", validate="none", workers=1)
+    assert found.given in {each.policy for each in found.tried}

@@ -367,7 +367,7 @@ def _halved(
     def values_at(policies: Sequence[str], part: float) -> Sequence[float]:
         if part == 1:
             return on_all(policies)
-        until = f"{(begin + round(part * span)) / 1000:.3f}"
+        until = f"{(begin + max(round(part * span), 1)) / 1000:.3f}"  # the first job is always among them
         sample = JobSample(replace(task.place, jobs=replace(task.place.jobs, until=until)))
         return [each.value(objective) for each in runs.evaluate(sample, policies)]
 
