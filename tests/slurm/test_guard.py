@@ -259,6 +259,19 @@ def test_jobs_that_wait_for_what_the_shadow_does_not_know_are_not_compared(asks)
     assert window.verdict(policy("fifo")).jobs == compared - len(odd)
 
 
+def test_jobs_that_their_users_held_are_not_compared():
+    """Else a user who holds two jobs of a hundred for hours has the guard hand all jobs back."""
+    jobs = jobs_of(LENGTHS)
+    starts, length = reality(jobs, LENGTHS, by_submission)
+    window = GuardWindow(snapshot_at(NOW, jobs, starts, length))
+    for at in range(20, 2001, 20):
+        seen = snapshot_at(NOW + at * SECOND, jobs, starts, length)
+        holds = ("59", "60") if at == 80 else ()
+        held = (replace(job, reason="JobHeldUser") if job.id in holds else job for job in seen.jobs)
+        window.note(replace(seen, jobs=tuple(held)))
+    assert window.verdict(policy("fifo")).jobs == len(jobs) - 3  # the first one ran already
+
+
 def test_a_pin_of_ours_does_not_bind_the_shadow():
     window, _ = window_of(by_submission, 600)
     name, job = next((name, job) for name, job in window.jobs.items() if job.waits)

@@ -38,6 +38,7 @@ LEAST_JOBS = 20  # without which nothing is said
 LEAST_FOR_P99 = 100  # jobs, without which nothing is said about P99
 LEAST_ENDED = 5  # without which limits are taken as run times
 FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
+HELD_BY_USER = "JobHeldUser"  # a reason of a job that waits
 COST = 20  # the pause after a check is this many times its duration
 INTERVALS = 5  # from one check to the next
 OFF = "off"
@@ -136,6 +137,7 @@ class GuardWindow:
         self.jobs: dict[str, LiveJob] = {}  # those that waited or arrived, as last seen
         self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
         self.starts: dict[str, int] = {}  # the first of each
+        self.held: set[str] = set()  # by their users at some time: the shadow does not know how long
         self.note(begin)
 
     def note(self, snapshot: Snapshot) -> None:
@@ -161,6 +163,8 @@ class GuardWindow:
         if job.wanted_nodes != wanted:  # it counts what the job asked for itself: we may have pinned it since
             job = replace(job, wanted_nodes=wanted)
         self.jobs[job.id] = job
+        if job.state == "PENDING" and job.reason == HELD_BY_USER:
+            self.held.add(job.id)
         self.arrivals.setdefault(job.id, min(max(job.eligible, job.submit, self.last), now))
         if job.nodes and job.start >= 0:
             self.starts.setdefault(job.id, max(job.start, self.arrivals[job.id]))
@@ -183,6 +187,7 @@ class GuardWindow:
             name
             for name in self.jobs
             if (name in self.starts or (name in shadow and self.jobs[name].waits))
+            and name not in self.held
             and _modelled(self.jobs[name], requests)
         ]
         since = max(self.begin.now, now - DAY_MS)
