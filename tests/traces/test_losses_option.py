@@ -110,3 +110,14 @@ def test_a_wrong_file_is_refused_with_file_line_and_remedy(files, text, said):
 def test_a_file_that_is_not_there_is_refused(files, tmp_path):
     with pytest.raises(ModelError, match=r"nowhere\.csv"):
         read_losses(tmp_path / "nowhere.csv")
+
+
+def test_an_error_about_an_enormous_name_stays_short_and_keeps_its_remedy(files):
+    jobs, losses = files
+    name = "a" * 100_000
+    losses.write_text(f"curve,iteration,loss\n{name},1,2\n{name},1,2\n")
+    done = CliRunner().invoke(app, ["simulate", str(jobs), "-c", "1x4", "-p", "slaq", "--losses", str(losses)])
+    assert done.exit_code == 2
+    assert len(done.stderr) < 5000
+    assert "line 3: iteration must rise" in done.stderr
+    assert "after as many or more; sort the rows" in done.stderr

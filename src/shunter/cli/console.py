@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WIDTH = 100  # columns of what is not written to a terminal
+LONGEST_LINE = 4000  # characters of a line of an error
 PATIENCE_S = 2  # what takes longer gets a progress bar
 LARGER = 0.05  # of the time, with more GPUs in use than the cluster has: more than a few wrong times
 
@@ -107,6 +108,14 @@ def note(text: str, label: str = "note", style: str = "bold") -> None:
     from rich.text import Text
 
     _console(stderr=True).print(Harmless(Text.assemble((f"{label}: ", style), text)), soft_wrap=True)
+
+
+def shortened(text: str) -> str:
+    """Text whose long lines lack their middle: a name from a file of others may have millions of characters."""
+    half = LONGEST_LINE // 2
+    return "\n".join(
+        line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}" for line in text.split("\n")
+    )
 
 
 def say(text: str) -> None:

@@ -33,7 +33,7 @@ from shunter.cli import (
     tune,
     web,
 )
-from shunter.cli.console import end_bars, note
+from shunter.cli.console import end_bars, note, shortened
 from shunter.cli.old_names import renamed
 from shunter.errors import InputError, ShunterError
 
@@ -62,7 +62,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except InputError as error:
-            note(str(error), "error", "bold red")
+            note(shortened(str(error)), "error", "bold red")
             raise typer.Exit(2) from None
         except ShunterError as error:
             note(f"{error}\nThis is a defect in shunter or in a policy.", "error", "bold red")
