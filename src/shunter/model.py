@@ -567,12 +567,15 @@ class View:
     taken: I64 | None = None  # in an excerpt: the row of the one before whose request each row has
     past: Trace | None = None  # on a live cluster: jobs that ended before, which have no rows
     leases = True  # whether a job is stopped when its lease ends; if not, a lease means nothing
-    reports: Callable[[int, float], F64] | None = None  # losses of a job by the share of its declared work; see losses
     reached = 0  # ms; up to when nothing more happens, where that is known to be later than now
     order_wanted = False  # whether the backend uses the order of all waiting jobs, as one that sets priorities does
 
     def __init__(
-        self, world: World, truth: F64 | None = None, names: Mapping[str, Sequence[str]] = MappingProxyType({})
+        self,
+        world: World,
+        truth: F64 | None = None,
+        names: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        reports: Callable[[int, float], F64] | None = None,
     ) -> None:
         self.world = world = world.read_only()
         self.names = names  # behind the codes of a column: user, vc, model, job_name, account
@@ -581,6 +584,7 @@ class View:
         self.gpus = GpuColumns(world)
         if truth is not None:
             truth.flags.writeable = False
+        self._reports = reports  # the losses of a job up to a share of its declared work
         self.truth = truth  # true durations in ms, for a policy that declares itself an oracle; else None
 
     def renumbering(self, rows: int) -> Renumbering:
@@ -664,6 +668,11 @@ class View:
         work: F64 = progress[w.WORK, jobs] + running
         return work
 
+    @property
+    def knows_losses(self) -> bool:
+        """Whether any job's losses are known; ``losses`` has them."""
+        return self._reports is not None
+
     def losses(self, job: int, at: int | None = None) -> F64:
         """The losses that a job has reported, up to now or an earlier time: pairs of declared work done, and loss.
 
@@ -673,13 +682,13 @@ class View:
         when, declared = self.now if at is None else at, int(self.jobs.declared[job])
         if when > max(self.now, self.reached):
             raise InvariantError(f"the losses of job {job} at {when} ms are not known at {self.now} ms")
-        if self.reports is None or not declared:
+        if self._reports is None or not declared:
             return np.zeros((0, 2))
         progress, since = self.world.progress, int(self.world.jobs[w.SINCE, job])
         done = float(progress[w.WORK, job])
         if self._runs(np.array([job]))[0]:
             done += max(when - since, 0) * float(progress[w.RATE, job])
-        return self.reports(job, min(done / declared, 1.0))
+        return self._reports(job, min(done / declared, 1.0))
 
     def speeds(self, job: int) -> F64:
         """A job's speed by its number of GPUs, from 0 on: on one machine, and across; 1 is that of the trace."""

@@ -36,11 +36,11 @@ class Slaq(Resizing):
     def own(self, view: View, before: Arrays | None) -> Arrays:
         """By what the loss falls."""
         config = GainConfig(by_loss=True, step=self.interval * 1000)
-        return nobody_present(view.world.jobs.shape[1], config, losses=view.reports is not None)
+        return nobody_present(view.world.jobs.shape[1], config, losses=view.knows_losses)
 
     def reads_losses(self, view: View) -> bool:
         """Where there are any."""
-        return view.reports is not None
+        return view.knows_losses
 
     def read(self, view: View, state: ResizingState, job: int, losses: F64) -> None:
         """Fit the curve of a job to its losses so far."""

@@ -215,11 +215,9 @@ class Simulator:
         trace = self.trace
         names = {"user": trace.users, "vc": self.cluster.vcs, "model": trace.models}
         names |= {"job_name": trace.job_names, "account": trace.accounts}
-        view = View(self.world, self._truth, MappingProxyType(names))
+        view = View(self.world, self._truth, MappingProxyType(names), self._reported if self._losses else None)
         if self.rows is not None:
             view.generation, view.moved, view.taken = self._generation, self.rows.moved, self.rows.taken
-        if self._losses:
-            view.reports = self._reported
         return view
 
     def _reported(self, job: int, done: float) -> F64:

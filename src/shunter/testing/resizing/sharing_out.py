@@ -69,7 +69,7 @@ class PlainSlaq(PlainResizing):
 
     def reads_losses(self, view: View) -> bool:
         """Where there are any."""
-        return view.reports is not None
+        return view.knows_losses
 
     def read(self, view: View, memory: PlainResizingMemory, job: int, losses: F64) -> None:
         """The curve of a job."""
