@@ -13,7 +13,7 @@ from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.model import GPU, Trace
 from shunter.sim import Simulator
 from shunter.testing.resizing.active import ActiveJobs
-from shunter.testing.resizing.adjusting import AdjusterCases, adjusted, exhaustive, genetic
+from shunter.testing.resizing.adjusting import AdjusterCases, Option, adjusted, exhaustive, genetic
 from shunter.testing.resizing.shares import NOT_ADMITTED, DatedJob, PlainShares, admit_all
 
 MINUTE = 60_000
@@ -182,25 +182,39 @@ def cases(width, late, usage, free, left=60.0):
         0, np.arange(count), np.ones(count, bool), np.array(width), ones, 8 * ones, ones, 10**9 * ones,
         np.full(count, left), 0 * ones, np.zeros(count, bool), np.zeros((2, count, 9)), np.ones(count),
     )  # fmt: skip
-    return AdjusterCases(active, np.tile(np.arange(9.0), (count, 1)), np.array(late, float), usage, free)
+    none = 0 * ones  # of CPU: only widths can change
+    return AdjusterCases(
+        active,
+        lambda job, width, cpu: float(width),
+        np.array(late, float),
+        usage,
+        free,
+        none,
+        (none, none),
+        lambda job: 0,
+    )
+
+
+def widths(found):
+    return {job: option.width for job, option in found.items()}
 
 
 def test_case_1_late_jobs_grow_while_there_is_room():
-    assert adjusted(cases([2, 2], [5, -5], 0.5, 3), exhaustive) == {0: 5}
+    assert widths(adjusted(cases([2, 2], [5, -5], 0.5, 3), exhaustive)) == {0: 5}
 
 
 def test_case_2_late_jobs_grow_and_early_ones_shrink_when_it_is_full():
-    found = adjusted(cases([2, 4], [5, -50], 0.8, 0), exhaustive)
+    found = widths(adjusted(cases([2, 4], [5, -50], 0.8, 0), exhaustive))
     assert found[1] < 4
     assert found[0] == 2 + (4 - found[1])
 
 
 def test_case_3_jobs_grow_when_it_is_nearly_empty():
-    assert adjusted(cases([2, 2], [-5, -5], 0.3, 1), exhaustive) == {0: 3}
+    assert widths(adjusted(cases([2, 2], [-5, -5], 0.3, 1), exhaustive)) == {0: 3}
 
 
 def test_case_4_jobs_shrink_when_it_is_crowded_but_not_beyond_their_deadline():
-    assert adjusted(cases([2, 2], [-100, -1], 0.9, 0), exhaustive) == {0: 1}
+    assert widths(adjusted(cases([2, 2], [-100, -1], 0.9, 0), exhaustive)) == {0: 1}
 
 
 def test_between_the_thresholds_nothing_is_done_if_none_is_late():
@@ -209,10 +223,10 @@ def test_between_the_thresholds_nothing_is_done_if_none_is_late():
 
 def test_the_genetic_search_finds_an_option_and_mostly_the_best():
     draw = np.random.default_rng(0).random
-    options = list(range(3, 9))
-    found = [genetic(draw)(options, lambda width: -abs(width - 6)) for _ in range(50)]
+    options = [Option(width, 0) for width in range(3, 9)]
+    found = [genetic(draw)(options, lambda option: -abs(option.width - 6)) for _ in range(50)]
     assert set(found) <= set(options)
-    assert found.count(6) > 25
+    assert found.count(Option(6, 0)) > 25
 
 
 @pytest.mark.parametrize("policy", ["optimus", "slaq", "qoredl", "elastic"])
