@@ -90,9 +90,6 @@ def test_what_is_planned_runs_in_the_end(slow_lab: Lab) -> None:
     wanted = backend.wanted()
     assert wanted.starts.keys() == {str(jobs[0])}
     assert wanted.ranking[0] == str(jobs[0])
-    view = next(views)
-    row = {job.id: row for row, job in enumerate(backend.wanted().jobs)}[str(jobs[0])]
-    assert row in view.running  # still on paper, or really
     slow_lab.wait_job(jobs[0], "RUNNING", "COMPLETED")
 
 
