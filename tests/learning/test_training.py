@@ -53,6 +53,15 @@ def test_the_same_seed_gives_the_same_weights_on_one_thread_or_two(agent, ground
 
 
 @pytest.mark.xdist_group("torch")
+def test_the_same_seed_gives_the_same_weights_on_a_gpu(ground):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU here")
+    one, two = (trained(small(ground, "rltune", seed=1, device="cuda")) for _ in range(2))
+    np.testing.assert_array_equal(one.best, two.best)
+
+
+@pytest.mark.xdist_group("torch")
 def test_an_inspector_begins_without_interfering_and_with_some_chance_to_try_it(ground):
     pytest.importorskip("torch")
     trainer = Trainer(small(ground, "inspector", base="saf:backfill=easy"))
