@@ -14,7 +14,7 @@ from shunter.model import GPU, Trace
 from shunter.sim import Simulator
 from shunter.testing.resizing.active import ActiveJobs
 from shunter.testing.resizing.adjusting import AdjusterCases, Option, adjusted, exhaustive, genetic
-from shunter.testing.resizing.shares import NOT_ADMITTED, DatedJob, PlainShares, admit_all
+from shunter.testing.resizing.shares import LATER, NOT_ADMITTED, DatedJob, PlainShares, admit_all
 
 MINUTE = 60_000
 
@@ -41,13 +41,13 @@ def met(simulator):
     return (jobs[w.ENDED_AT] - jobs[w.SUBMIT] <= jobs[w.DEADLINE]).tolist()
 
 
-def shares(due, left, capacity=4, most=4, width=0, calm=0, speed=None, cost=0.0):
+def shares(due, left, capacity=4, most=4, *, width=0, calm=0, speed=None, cost=0.0, others=False):
     """The share of each job in 20 slots of one unit; speed is in proportion to GPUs if not given."""
     speed = np.arange(most + 1.0) if speed is None else np.array(speed, float)
-    plans = PlainShares(np.arange(1.0, 21.0), np.full(20, capacity), np.full(20, calm))
+    plans = PlainShares(np.arange(1.0, 21.0), np.full(20, capacity), np.full(20, calm), others)
     left = [each if isinstance(each, tuple) else (each,) for each in left]
     jobs = [
-        DatedJob(job, float(due[job]), left[job], 1, most, width, cost, speed, False, (1, most))
+        DatedJob(job, float(due[job]), left[job], left[job][0], 1, most, width, cost, speed, False, (1, most))
         for job in np.argsort(due).tolist()
     ]
     admit_all(plans, jobs)
@@ -90,6 +90,17 @@ def test_jobs_without_a_deadline_go_on_while_others_can_be_in_time_beside_them()
     assert shares([10], [10], calm=4) == [1]  # not beside them
 
 
+def test_a_job_of_one_width_waits_beside_others_while_its_deadline_is_sure():
+    assert shares([10], [9], most=1, others=True) == [LATER]
+    assert shares([10], [9], most=1) == [1]  # there are no others
+    assert shares([10], [9], most=2, others=True) == [1]  # it can give way in width
+    assert shares([10], [9.5], most=1, others=True) == [1]  # no GPU now is too late
+    assert shares([10], [9], most=1, others=True, cost=1.0) == [1]
+    assert shares([10, 10], [4, 5], capacity=1, most=1, others=True) == [LATER, LATER]
+    assert shares([10, 10], [5, 5], capacity=1, most=1, others=True) == [LATER, 1]  # not both can wait
+    assert shares([10, 20], [20, 10], capacity=1, most=1, others=True) == [NOT_ADMITTED, LATER]
+
+
 def test_elastic_meets_deadlines_that_need_more_gpus_than_were_asked_for():
     jobs = trace((0, 40, 12, 4), (0, 10, 30, 4))
     assert met(ran(jobs, "elastic")) == [True, True]
@@ -105,6 +116,36 @@ def test_elastic_serves_jobs_without_a_deadline_with_what_is_left():
     simulator = ran(trace((0, 20, 25, 1), (0, 30, 0, 2)), "elastic")
     assert met(simulator)[0]
     assert simulator.world.jobs[w.STARTED].tolist() == [0, 0]
+
+
+def of_one_width(*rows):
+    """Jobs (submit, minutes, declared minutes, deadline in minutes) on all four GPUs."""
+    submit, work, declared, due = (np.array(column) * MINUTE for column in zip(*rows, strict=True))
+    names = [f"j{at}" for at in range(len(rows))]
+    return Trace.of("t", names, submit=submit, duration=work, declared=declared, deadline=due, gpus=4 * GPU + 0 * work)
+
+
+def test_elastic_stops_no_job_for_a_deadline_before_it_must():
+    simulator = ran(of_one_width((0, 30, 60, 0), (1, 10, 10, 49)), "elastic")  # by what is declared it must at last
+    assert simulator.world.jobs[w.PREEMPTIONS].tolist() == [0, 0]
+    assert met(simulator)[1]
+    simulator = ran(of_one_width((0, 50, 60, 0), (1, 10, 10, 49)), "elastic")
+    assert simulator.world.jobs[w.PREEMPTIONS].tolist() == [1, 0]
+    assert met(simulator)[1]
+
+
+def test_elastic_starts_jobs_with_time_for_their_deadline_by_their_work():
+    rows = (0, 20, 20, 60), (1, 20, 20, 100), (2, 10, 10, 0)
+    assert (ran(of_one_width(*rows), "elastic").world.jobs[w.STARTED] / MINUTE).tolist() == [0, 30, 20]
+
+
+def test_elastic_stops_jobs_with_time_for_their_deadline_before_others():
+    jobs = trace((0, 20, 100, 1), (0, 20, 0, 1), (5, 5, 6, 1))
+    jobs = dataclasses.replace(jobs, min_gpus=0 * jobs.gpus, max_gpus=0 * jobs.gpus)
+    simulator = ran(jobs, "elastic", gpus=2)
+    assert simulator.world.jobs[w.PREEMPTIONS].tolist() == [1, 0, 0]
+    assert met(simulator)[0]
+    assert met(simulator)[2]
 
 
 def stream(hours, minutes):

@@ -11,7 +11,7 @@ from shunter.scheduling.resizing.known_jobs import work_left
 from shunter.scheduling.resizing.memory import ResizingState
 from shunter.world import I64, World
 
-NOT_ADMITTED, PUT_OFF = -1, -2
+NOT_ADMITTED, PUT_OFF, LATER = -1, -2, -3
 MOST_SLOTS = 64
 MOST_PLANS = 512  # jobs of a pool whose plans are remembered while shares are found
 BINS, PER_ONE = 128, 32  # of work done over work expected: bins, and how many of them up to 1
@@ -57,7 +57,7 @@ class ElasticState(Variables):
     backlog: I1  # (pools,) ... and of all in a line
     overdue: I1  # (pools,) the job that has waited for too long, until it starts; -1: none
     left: F1  # (jobs,) work left, ms at speed 1
-    share: I1  # (jobs,) GPUs that it needs now for its deadline, 0: none yet; or NOT_ADMITTED, PUT_OFF
+    share: I1  # (jobs,) GPUs that it needs now for its deadline, 0: none yet; or NOT_ADMITTED, PUT_OFF, LATER
     before: I1  # (jobs,) its width before it is widened
     begun: I1  # (jobs,) jobs of the line that start ...
     begun_size: int = 0  # ... and how many

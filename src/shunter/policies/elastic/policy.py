@@ -39,7 +39,7 @@ class Elastic(Resizing):
         1800.0, "seconds for which a job is not widened beyond its need after a change", low=0, high=1e7
     )
     patience: float = param(
-        24.0,
+        8.0,
         "hours after which the job that has waited longest without a deadline comes before what others have beyond "
         "their fewest GPUs, if it has also waited for four times as long as the cluster needs for all that waits",
         low=0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.elastic.memory import (
+    LATER,
     ElasticState,
     catch_up,
     elastic_of,
@@ -30,6 +31,7 @@ from shunter.world import Decision, World
 
 FAR = 1e300  # ms; no job waits for its turn
 MANY = 10**9  # GPUs
+ADMITTED, GIVEN_UP, CALM, PATIENT = range(4)  # running jobs, those that keep their GPUs first; CALM: without a deadline
 BACKLOGS = 4  # that a job must have outwaited before it is overdue
 
 
@@ -65,18 +67,24 @@ def keep(world: World, state: ResizingState, job: int, most: int) -> None:
 
 
 @kernel
+def group_of(share: int) -> int:
+    """Where running jobs with a deadline stand when GPUs are kept."""
+    if share >= 0:
+        return ADMITTED
+    return PATIENT if share == LATER else GIVEN_UP
+
+
+@kernel
 def keep_all(world: World, state: ResizingState, pool: int, least: bool) -> None:
-    """Running jobs keep their fewest GPUs, or all: those with a deadline that can be met first."""
+    """Running jobs keep their fewest GPUs, or all: those that are due first, those with time for their deadline last."""
     own, jobs = elastic_of(state.own), world.jobs
     begin = own.first[pool]
-    for admitted in (True, False):
-        for at in range(begin, begin + own.dated_size[pool]):
-            job = own.dated[at]
-            if (own.share[job] >= 0) == admitted:
+    for group in range(4):
+        rows, size = (own.runners, own.runners_size[pool]) if group == CALM else (own.dated, own.dated_size[pool])
+        for at in range(begin, begin + size):
+            job = rows[at]
+            if group == CALM or group_of(own.share[job]) == group:
                 keep(world, state, job, state.least[job] if least else jobs[w.WORKERS, job])
-    for at in range(begin, begin + own.runners_size[pool]):
-        job = own.runners[at]
-        keep(world, state, job, state.least[job] if least else jobs[w.WORKERS, job])
 
 
 @kernel

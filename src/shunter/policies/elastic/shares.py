@@ -5,13 +5,24 @@ finishes it in time, where a slot has fewer left than the level, what is left; s
 nothing that an earlier one needs (ElasticFlow, ASPLOS'23). Of the levels that do, it is the present width, else the
 lowest from the one on that needs the least GPU time. A job that finds no room takes that of the one with the most work
 left, if that is more than its own, so that fewer are late (Moore and Hodgson).
+
+Where jobs without a deadline wait or run, a job of one width that surely meets its deadline later is served like them
+until then: it can't give way in width, so it does in time.
 """
 
 from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies.elastic.memory import MOST_SLOTS, NOT_ADMITTED, PUT_OFF, ElasticState, elastic_of
+from shunter.policies.elastic.memory import (
+    LATER,
+    MOST_SLOTS,
+    NOT_ADMITTED,
+    PUT_OFF,
+    ElasticState,
+    elastic_of,
+    oldest,
+)
 from shunter.policies.elastic.needs import SLOWEST, left_at, note_frugal
 from shunter.scheduling.resizing.known_jobs import cost_of, due_at, runs, stays
 from shunter.scheduling.resizing.memory import ResizingState
@@ -19,6 +30,7 @@ from shunter.world import F64, I64, World
 
 GROWTH = 1.2  # of slots
 KEPT = 10.0  # a job keeps its width if no other saves this many times the cost of a change
+SURELY = 1.0  # chance with which a job that can wait needs no more work than is expected
 ROUNDING = 1.0 + 1e-9  # by which a bound of the work done may be off
 
 
@@ -184,10 +196,16 @@ def find_shares(world: World, state: ResizingState, pool: int) -> None:
         free[slot] = own.spare
         own.calm[slot] = 0
     book_runners(world, own, pool, edges, free)
+    others, slot = own.runners_size[pool] > 0 or oldest(world, own, pool) >= 0, 0
     for row in range(size):
         job = own.dated[begin + row]
         own.share[job] = NOT_ADMITTED
         if world.jobs[w.STATE, job] == w.STOPPING or due_at(world, job) <= now:
+            continue
+        while edges[slot] < due_at(world, job) - now:
+            slot += 1
+        if others and can_wait(world, state, job, slot, edges, free):
+            own.share[job] = LATER
             continue
         note_frugal(state, own, job)
         own.burden[job] = left_at(world, state, job, own.config.hope) * own.cheapest[job]
@@ -198,6 +216,29 @@ def find_shares(world: World, state: ResizingState, pool: int) -> None:
         if own.share[job] == PUT_OFF:
             own.share[job] = NOT_ADMITTED
             admit(world, state, job, row, edges, free)
+
+
+@kernel
+def can_wait(world: World, state: ResizingState, job: int, last: int, edges: F64, free: I64) -> bool:
+    """Whether a job of one width surely meets its deadline without a GPU in the first slot.
+
+    If so, it takes the last slots up to that of its deadline, ``last``, off what is free.
+    """
+    width, due = state.least[job], float(due_at(world, job) - world.clock[w.NOW])
+    if width < state.most[job] or stays(world, job):
+        return False
+    left = left_at(world, state, job, SURELY) / state.speeds.best[state.kind[job], width] + cost_of(world, job)
+    first = last + 1
+    while left > 0 and first > 1:
+        first -= 1
+        if free[first] >= width:
+            left -= min(edges[first], due) - edges[first - 1]
+    if left > 0:
+        return False
+    for slot in range(first, last + 1):
+        if free[slot] >= width:
+            free[slot] -= width
+    return True
 
 
 @kernel

@@ -12,7 +12,7 @@ from shunter.model import View
 from shunter.testing.resizing.active import OVERRUN, ActiveJobs
 from shunter.testing.resizing.placing import CAREFUL
 from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory, Widths
-from shunter.testing.resizing.shares import NOT_ADMITTED, DatedJob, PlainShares, admit_all
+from shunter.testing.resizing.shares import LATER, NOT_ADMITTED, DatedJob, PlainShares, admit_all
 from shunter.world import F64, I64
 
 GROWTH = 1.2  # of slots
@@ -54,7 +54,7 @@ class PlainElastic(PlainResizing):
     quantile: float = 0.95
     pays: float = 3.0
     rest: float = 1800.0
-    patience: float = 24.0
+    patience: float = 8.0
     caution: float = 0.8
     hope: float = 0.5
 
@@ -103,7 +103,8 @@ class PlainElastic(PlainResizing):
             return share
         ahead = (active.due - active.now).astype(np.float64)
         edges = _slots(float(round(self.interval * 1000)), float(ahead[dated].max()))
-        found = PlainShares(edges, np.full(len(edges), pool.spare), np.zeros(len(edges), np.int64))
+        others = any(active.due[at] == w.NEVER for at in pool.jobs)
+        found = PlainShares(edges, np.full(len(edges), pool.spare), np.zeros(len(edges), np.int64), others)
         for at in pool.jobs:
             if active.runs[at] and active.due[at] == w.NEVER:
                 ends = int(np.searchsorted(edges, active.left[at])) + 1
@@ -114,10 +115,10 @@ class PlainElastic(PlainResizing):
         node_gpus, jobs = int(view.nodes.total.max()), []
         for at in sorted(dated, key=lambda at: (active.due[at], at)):
             row, stays = int(active.rows[at]), bool(active.stays[at])
-            left = tuple(self._left(view, row, memory, chance) for chance in (self.caution, self.hope))
+            *left, surely = (self._left(view, row, memory, chance) for chance in (self.caution, self.hope, 1.0))
             now = int(active.least[at]), int(active.most[at]), int(active.width[at]), float(active.cost[at])
             speed = active.best(at, node_gpus)
-            jobs.append(DatedJob(at, float(ahead[at]), left, *now, speed, stays, _range(view, row)))
+            jobs.append(DatedJob(at, float(ahead[at]), tuple(left), surely, *now, speed, stays, _range(view, row)))
         admit_all(found, jobs)
         for at in dated:
             share[at] = found.share(at)
@@ -151,7 +152,8 @@ class PlainElastic(PlainResizing):
             _give(pool, at, min(int(share[at]), pool.spare) if pool.spare >= active.least[at] else 0)
         waiting = self._line(view, active, pool, share)
         running = sorted(
-            (at for at in pool.jobs if active.runs[at]), key=lambda at: (share[at] < 0, active.due[at], at)
+            (at for at in pool.jobs if active.runs[at]),
+            key=lambda at: (share[at] < 0, share[at] == LATER, active.due[at], at),
         )
         for at in running:
             _keep(active, pool, at, int(active.least[at]))

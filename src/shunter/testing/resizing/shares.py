@@ -5,6 +5,9 @@ finishes it in time, where a slot has fewer left than the level, what is left; s
 nothing that an earlier one needs (ElasticFlow, ASPLOS'23). Of the levels that do, it is the present width, else the
 lowest from the one on that needs the least GPU time. A job that finds no room takes that of the one with the most work
 left, if that is more than its own, so that fewer are late (Moore and Hodgson).
+
+Where jobs without a deadline wait or run, a job of one width that surely meets its deadline later is served like them
+until then: it can't give way in width, so it does in time.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 
 from shunter.world import F64, I64
 
-NOT_ADMITTED = -1
+NOT_ADMITTED, LATER = -1, -3
 SLOWEST = 1e-9  # speed; a job may have too few GPUs to train at all
 KEPT = 10.0  # a job keeps its width if no other saves this many times the cost of a change
 
@@ -27,10 +30,14 @@ class PlainShares:
     edges: F64  # ends of slots
     free: I64
     calm: I64  # GPUs of running jobs without a deadline, which they keep if possible
+    others: bool = False  # whether jobs without a deadline wait or run
     plans: dict[int, I64] = field(default_factory=dict)  # by job: its GPUs in each slot
+    later: set[int] = field(default_factory=set)  # jobs that can wait
 
     def share(self, job: int) -> int:
-        """GPUs of a job at present, 0: its plan begins later; or NOT_ADMITTED."""
+        """GPUs of a job at present, 0: its plan begins later; or NOT_ADMITTED, LATER."""
+        if job in self.later:
+            return LATER
         return int(self.plans[job][0]) if job in self.plans else NOT_ADMITTED
 
 
@@ -41,6 +48,7 @@ class DatedJob:
     job: int
     due: float
     left: tuple[float, ...]  # work, first cautiously
+    surely: float  # work, at most
     least: int
     most: int
     width: int
@@ -69,7 +77,7 @@ def admit_all(shares: PlainShares, jobs: list[DatedJob]) -> None:
     """Fill in the plans of jobs, which are given by deadline."""
     put_off: list[DatedJob] = []
     for place, job in enumerate(jobs):
-        if admit(shares, job):
+        if (shares.others and can_wait(shares, job)) or admit(shares, job):
             continue
         others = [other for other in jobs[:place] if other.job in shares.plans and not other.stays]
         largest = max(others, key=lambda other: other.burden, default=job)
@@ -85,6 +93,23 @@ def admit_all(shares: PlainShares, jobs: list[DatedJob]) -> None:
     for job in jobs:
         if job in put_off:
             admit(shares, job)
+
+
+def can_wait(shares: PlainShares, job: DatedJob) -> bool:
+    """Whether a job of one width meets its deadline without a GPU in the first slot; takes the last slots before it."""
+    width, edges = job.least, shares.edges
+    if width < job.most or job.stays:
+        return False
+    left, plan = job.surely / job.speed[width] + job.cost, np.zeros(len(edges), np.int64)
+    for slot in range(int(np.searchsorted(edges, job.due)), 0, -1):
+        if left > 0 and shares.free[slot] >= width:
+            left -= min(edges[slot], job.due) - edges[slot - 1]
+            plan[slot] = width
+    if left > 0:
+        return False
+    shares.free -= plan
+    shares.later.add(job.job)
+    return True
 
 
 def admit(shares: PlainShares, job: DatedJob) -> bool:
