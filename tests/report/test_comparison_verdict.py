@@ -21,7 +21,7 @@ def row(policy, mean, p99=100.0, alike=(), low=None, high=None, oracle=False, **
     ([row("fifo", 60), row("las", 30, low=-40, high=-20)],
      "las has the shortest mean JCT, 30.0 s, 50 % below fifo (1.00 m); 95 % interval -67 to -33 %."),
     ([row("fifo", 60), row("las", 50, alike=["fifo"], low=-40, high=20)],
-     "No difference in mean JCT to fifo is shown: the shortest, 50.0 s under las, is 17 % below fifo (1.00 m);"
+     "No difference in mean JCT from fifo is shown: the shortest, 50.0 s under las, is 17 % below fifo (1.00 m);"
      " 95 % interval -67 to +33 %."),
     ([row("fifo", 60), row("las", 30), row("saf", 31, alike=["las"])],
      "las has the shortest mean JCT, 30.0 s, 50 % below fifo (1.00 m). No difference between it and saf is shown."),
@@ -32,6 +32,8 @@ def row(policy, mean, p99=100.0, alike=(), low=None, high=None, oracle=False, **
      "las has the shortest mean JCT, 30.0 s, 50 % below fifo (1.00 m). Its p99 of JCT is 3.0x fifo's (5.00 m),"
      " though its interval includes 0."),
     ([row("fifo", 60), row("srtf", 10, oracle=True)], "No policy here has a shorter mean JCT than fifo (1.00 m)."),
+    ([row("edf", 60, deadlines={"met": 9, "jobs": 12}), row("pedf", 90, deadlines={"met": 11, "jobs": 12})],
+     "No policy here has a shorter mean JCT than edf (1.00 m). Most deadlines are met under pedf: 11 of 12."),
     ([row("fifo", 60)], "Under fifo the mean JCT is 1.00 m, the p99 1.67 m."),
 ])  # fmt: skip
 def test_what_is_said(rows, says):
@@ -48,7 +50,7 @@ def test_free_stops_that_decide_are_named_first():
 def test_costs_are_left_out_where_no_difference_between_the_two_is_shown():
     costly = {"free": False, "stop_costs": "0 + 62 s", "jct_s": {"mean": 70.0}}
     text = verdict([row("fifo", 60), row("las", 55, alike=["fifo"], low=-40, high=20, other_costs=costly)])
-    assert text.startswith("No difference in mean JCT to fifo is shown")
+    assert text.startswith("No difference in mean JCT from fifo is shown")
     assert "Costs" not in text
 
 
@@ -70,5 +72,5 @@ def test_a_policy_that_is_shown_to_be_better_is_named_where_the_best_is_not():
     rows = [row("fifo", 60), row("las", 30, alike=["fifo"], low=-70, high=10), row("easy", 40, low=-40, high=-10)]
     assert verdict(rows) == (
         "easy has a shorter mean JCT than fifo: 40.0 s, 33 % below it (1.00 m); 95 % interval -67 to -17 %. That of las"
-        " is the shortest, 30.0 s, but no difference to fifo is shown; 95 % interval -117 to +17 %."
+        " is the shortest, 30.0 s, but no difference from fifo is shown; 95 % interval -117 to +17 %."
     )

@@ -22,7 +22,7 @@ def verdict(rows: Sequence[Row]) -> str:
     if len(rows) == 1:
         return _alone(rows[0])
     best = min(known, key=_mean)
-    sentences = [_costs(known, best), _headline(best, rows[0], known), _tail(best, rows[0])]
+    sentences = [_costs(known, best), _headline(best, rows[0], known), _tail(best, rows[0]), _due(known)]
     return " ".join(filter(None, sentences))
 
 
@@ -63,7 +63,7 @@ def _headline(best: Row, first: Row, known: Sequence[Row]) -> str:
         if sure:
             return _shown(min(sure, key=_mean), best, first)
         return (
-            f"No difference in mean JCT to {name_of(first)} is shown: the shortest, {duration(_mean(best))} under "
+            f"No difference in mean JCT from {name_of(first)} is shown: the shortest, {duration(_mean(best))} under "
             f"{name_of(best)}, is {gap}."
         )
     head = f"{name_of(best)} has the shortest mean JCT, {duration(_mean(best))}, {gap}."
@@ -75,7 +75,7 @@ def _shown(sure: Row, best: Row, first: Row) -> str:
     return (
         f"{name_of(sure)} has a shorter mean JCT than {name_of(first)}: {duration(_mean(sure))},"
         f" {_percent(sure, first)} it ({duration(_mean(first))}){_interval(sure)}. That of {name_of(best)} is the"
-        f" shortest, {duration(_mean(best))}, but no difference to {name_of(first)} is shown{_interval(best)}."
+        f" shortest, {duration(_mean(best))}, but no difference from {name_of(first)} is shown{_interval(best)}."
     )
 
 
@@ -91,7 +91,7 @@ def _percent(row: Row, first: Row) -> str:
 
 
 def share_text(row: Row, measure: str) -> str:
-    """The interval of a difference to the first policy, as in ``-67 to -33 %``; "" where there is none."""
+    """The interval of a difference from the first policy, as in ``-67 to -33 %``; "" where there is none."""
     found = ((row.get("differences") or {}).get(measure) or {}).get("share")
     return f"{100 * found['low']:+.0f} to {100 * found['high']:+.0f} %" if found else ""
 
@@ -110,6 +110,22 @@ def _tail(best: Row, first: Row) -> str:
     found = (best.get("differences") or {}).get("jct_s.p99")
     sure = "" if found is None or shown(found) else ", though its interval includes 0"
     return f"Its p99 of JCT is {mine / base:.1f}x {name_of(first)}'s ({duration(mine)}){sure}."
+
+
+def _due(known: Sequence[Row]) -> str:
+    """Who meets most deadlines, where jobs have them."""
+    if not all("deadlines" in row for row in known):
+        return ""
+    most = max(_met(row) for row in known)
+    first = [row for row in known if _met(row) == most]
+    of = f"{most:,.0f} of {known[0]['deadlines']['jobs']:,.0f}"
+    if len(first) == len(known):
+        return f"All of them meet {of} deadlines."
+    return f"Most deadlines are met under {_names(first)}: {of}."
+
+
+def _met(row: Row) -> float:
+    return float(row["deadlines"]["met"])
 
 
 def _costs(known: Sequence[Row], best: Row) -> str:

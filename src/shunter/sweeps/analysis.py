@@ -47,7 +47,7 @@ class Ranked(NamedTuple):
     relative: float  # to the best policy: 1.2 is 20 % more
     low: float  # its 95 % interval over seeds; NaN: too few seeds
     high: float
-    chance: float  # how likely such a difference to the best is by chance, corrected for all pairs; NaN: the best
+    chance: float  # how likely such a difference from the best is by chance, corrected for all pairs; NaN: the best
     best_at: int  # places at which no other policy is better
 
 

@@ -125,8 +125,8 @@ def _ranking(ranking: Ranking, runs: pl.DataFrame) -> list[str]:
     )
     about = (
         f"{counted(ranking.places, 'place')}, {counted(ranking.seeds, 'seed')}. A value is the mean over seeds,"
-        " and over places the geometric mean, so that no place outweighs the others. p: how likely such a difference to"
-        " the best is by chance, corrected for all pairs of policies; each interval is of one policy alone."
+        " and over places the geometric mean, so that no place outweighs the others. p: how likely such a difference"
+        " from the best is by chance, corrected for all pairs of policies; each interval is of one policy alone."
         f"{left}{dropped}"
     )
     chart = [_relative(ranking)] if len(ranking.rows) > 1 else []

@@ -60,7 +60,7 @@ def _estimate(drawn: F64, value: float, parts: int) -> Estimate:
 
 
 def tied(own: Evaluated, best: Evaluated, objective: str, draws: Draws) -> bool:
-    """Whether no difference to the best is shown."""
+    """Whether no difference from the best is shown."""
     return unsure(own.drawn(objective, draws) - best.drawn(objective, draws), draws.parts)
 
 

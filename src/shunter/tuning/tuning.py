@@ -37,7 +37,7 @@ from shunter.tuning.spaces import ANY, PolicySpace, spaces_of
 NONE = "none"  # instead of a time: nothing is kept for judging
 DRAWN, LATER = "other draws of the jobs", "later jobs"  # what settings are judged on
 FEWEST_JOBS = 20  # that the search sees, and that it is judged on
-MOST_TIED = 3  # policies beside the best that are judged, because no difference to it is shown
+MOST_TIED = 3  # policies beside the best that are judged, because no difference from it is shown
 MOST_OF_FRONT = 8  # policies of a Pareto front that are judged
 AGAINST = "tiresias"  # what a choice among all policies is compared with
 BUDGET = 200  # settings that are tried where all policies are searched
@@ -52,7 +52,7 @@ class Tried:
     numbers: dict[str, float]  # by columns such as jct_s.mean
     front: bool  # no other is as good in all objectives and better in one
     unseen: dict[str, float] | None = None  # the numbers on jobs that the search did not see
-    tied: bool = False  # no difference to the best is shown, by the first objective
+    tied: bool = False  # no difference from the best is shown, by the first objective
     abandoned: str = ""  # why it has no numbers
 
     def as_dict(self, objective: str) -> dict[str, Any]:
@@ -385,7 +385,7 @@ def _fronts(task: SearchTask, tried: Sequence[Evaluated]) -> list[bool]:
 
 
 def _tied(task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated]) -> list[str]:
-    """Policies right behind the best, to which no difference is shown."""
+    """Policies right behind the best, from which no difference is shown."""
     first, draws = task.objectives[0], runs.draws(task.seen, task.policy)
     behind = [each for each in tried[1:] if each.policy != task.policy and not each.abandoned][:MOST_TIED]
     return [each.policy for each in behind if tied(each, tried[0], first, draws)]

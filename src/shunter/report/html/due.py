@@ -87,7 +87,7 @@ def _grouped(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
         more = f"{MOST_NAMES} of {len(groups):,}." if len(groups) > MOST_NAMES else ""
         for part, title, axis in (
             ("", "Deadlines met", Axis("share of those possible alone", "share", top=1)),
-            ("lateness_", "Lateness", Axis("mean lateness", "duration")),
+            ("lateness_", "Lateness", Axis("mean lateness, 0 in time", "duration")),
         ):
             values = {
                 name: [row["deadlines"][part + key].get(group, np.nan) for group in shown]
@@ -109,4 +109,4 @@ def _extremes(values: dict[str, list[float]], groups: Sequence[str], most: bool,
         return "No job with a deadline is late." if most else "All deadlines that were possible alone are met."
     text = duration(worst) if most else share(worst)
     by = f", under {under}" if len(values) > 1 else ""
-    return f"Worst off: {what} {where}{by}, {text}{' late on average' if most else ' met'}."
+    return f"Worst off: {what} {where}{by}, {text}{' late on average, 0 for jobs in time' if most else ' met'}."

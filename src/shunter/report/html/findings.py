@@ -65,6 +65,7 @@ MEASURES = (
     Measure("preemptions", "the fewest preemptions", "preemptions", lambda n: f"{n:,.0f}"),
     Measure("GPU-hours lost", "the fewest GPU-hours lost", "lost_gpu_hours", number),
 )
+DEADLINES = Measure("deadlines met", "the most deadlines met", "deadlines.met", lambda n: f"{n:,.0f}", True)
 _COSTS = (
     "p99 of JCT",
     "p99 of wait",
@@ -244,7 +245,8 @@ def winners(rows: Sequence[Row]) -> str:
         ("best oracle*", [r for r in rows if r["oracle"]]),
     ]
     groups = [(name, group) for name, group in groups if group]
-    lines = [[measure.name, *(cell for _, group in groups for cell in _best(measure, group))] for measure in MEASURES]
+    measures = [*MEASURES, *([DEADLINES] if all("deadlines" in row for row in rows) else [])]
+    lines = [[measure.name, *(cell for _, group in groups for cell in _best(measure, group))] for measure in measures]
     headings = [heading for name, _ in groups for heading in (name, "its value")]
     return table("The best by each measure", ["measure", *headings], lines, words=(1, 3))
 
@@ -302,7 +304,7 @@ def _own(rows: Sequence[Row]) -> str:
 
 
 def _deadlines(rows: Sequence[Row]) -> str:
-    """How many deadlines were met, and how late the others were."""
+    """How many deadlines were met, and how late jobs ended."""
     points = ("mean", "p95", "max")
     late = [_column(rows, partial(_late, point), duration, min) for point in points]
     columns = [
@@ -311,8 +313,9 @@ def _deadlines(rows: Sequence[Row]) -> str:
         *late,
         _column(rows, _point("deadlines", "moves_per_job"), number, None),
     ]
-    caption = "Deadlines: met, of those that could be met alone on the cluster, how late the others were, moves"
-    headings = ["policy", "met", "of those possible", *(f"late {point}" for point in points), "moves a job"]
+    caption = "Deadlines: met, of those that could be met alone on the cluster; how late, 0 for jobs in time; moves"
+    met = f"met of {rows[0]['deadlines']['jobs']:,.0f}"
+    headings = ["policy", met, "of those possible", *(f"late {point}" for point in points), "moves a job"]
     return table(caption, headings, _lines(rows, columns))
 
 

@@ -42,7 +42,7 @@ def ranking_view(found: Mapping[str, Any], measure: str) -> RenderableType:
     about = (
         f" {counted(found['runs'], 'run')}: {len(rows)} {'policy' if len(rows) == 1 else 'policies'} at"
         f" {counted(found['places'], 'place')} with {counted(found['seeds'], 'seed')}.{left}"
-        " p: how likely such a difference to the best is by chance, corrected for all pairs of policies;"
+        " p: how likely such a difference from the best is by chance, corrected for all pairs of policies;"
         " each interval is of one policy alone."
     )
     dropped = (

@@ -20,7 +20,10 @@ _FREE = "stopping and starting jobs costs nothing here; --overhead sets what it 
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
-_DUE = "possible: alone on the cluster, at its best width, the job would meet its deadline; moves: stops and resizes"
+_DUE = (
+    "possible: alone on the cluster, at its best width, the job would meet its deadline; late: 0 for jobs in time; "
+    "moves: stops and resizes"
+)
 _MOST_USERS = 5  # of those with deadlines, in a terminal
 _SLEEP = "jobs delayed: they started when a node was awake again; MWh: what nodes, GPUs and cooling draw"
 DECLARED = "† by declarations: it knows the run times that users declared, exact ones if the trace has no others"
@@ -85,11 +88,10 @@ def comparison_view(rows: Sequence[dict[str, Any]], verdict: str = "", about: st
 
 
 def _deadlines(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
-    """How many deadlines were met, and how late the others were."""
+    """How many deadlines were met, and how late jobs ended."""
     points = ("mean", "p95", "max")
-    made = table(
-        "policy", "deadlines\nmet", "of those\npossible", *(f"late\n{point}" for point in points), "moves\na job"
-    )
+    met = f"deadlines\nmet of {rows[0]['deadlines']['jobs']:,.0f}"
+    made = table("policy", met, "of those\npossible", *(f"late\n{point}" for point in points), "moves\na job")
     kept = [row["deadlines"] for row in rows]
     columns = [
         _best([found["met"] for found in kept], lambda met: f"{met:,.0f}", max),
@@ -235,8 +237,9 @@ def _insights(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
 
 def _met(found: dict[str, Any]) -> str:
     possible = f"{share(found['met_share'])} of the {found['feasible']:,.0f} that could be met alone"
-    late, moves = duration(found["lateness_s"]["mean"]), number(found["moves_per_job"])
-    return f"{found['met']:,.0f} of {found['jobs']:,.0f}: {possible}; {late} late in the mean; {moves} moves a job"
+    late = f"{duration(found['lateness_s']['mean'])} late in the mean, 0 for those in time"
+    moves = f"{number(found['moves_per_job'])} moves a job"
+    return f"{found['met']:,.0f} of {found['jobs']:,.0f}: {possible}; {late}; {moves}"
 
 
 def _slept(found: dict[str, Any]) -> str:
