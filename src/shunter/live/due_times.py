@@ -21,7 +21,7 @@ def due_at(text: str, now: int) -> int:
     present = datetime.fromtimestamp(now / 1000).astimezone()
     shown = text.strip()[:LONGEST]
     if len(text.strip()) > LONGEST:
-        raise LiveError(f"--by: '{shown}...' is no time; {HOW}")
+        raise LiveError(f"--by: '{shown}...' is not a time; {HOW}")
     found = _ahead(shown, present) or _named(shown, present) or _dated(shown)
     if found <= present:
         raise LiveError(f"--by '{shown}' is {found:%Y-%m-%d %H:%M}, which is past; name a later time")
@@ -46,7 +46,7 @@ def _named(text: str, present: datetime) -> datetime | None:
         return None
     hour, minute = int(found[2]), int(found[3])
     if hour > 23 or minute > 59:
-        raise LiveError(f"--by '{text}': {found[2]}:{found[3]} is no time of day; write 00:00 to 23:59")
+        raise LiveError(f"--by '{text}': {found[2]}:{found[3]} is not a time of day; write 00:00 to 23:59")
     day = (found[1] or "").lower()
     dates = [present.replace(tzinfo=None) + timedelta(days=ahead) for ahead in range(8)]
     times = [date.replace(hour=hour, minute=minute, second=0, microsecond=0).astimezone() for date in dates]
@@ -65,4 +65,4 @@ def _dated(text: str) -> datetime:
             raise LiveError(f"--by '{text}' needs a time of day, such as '{text}T09:00'")
         return found.astimezone()
     except (ValueError, OverflowError, OSError):
-        raise LiveError(f"--by: '{text}' is no time; {HOW}") from None
+        raise LiveError(f"--by: '{text}' is not a time; {HOW}") from None

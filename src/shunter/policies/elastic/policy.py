@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Elastic(Resizing):
-    """Meets deadlines with the least GPU time, gives the others to whoever gains most; jobs without one get the rest.
+    """Meets deadlines with the least GPU time; spare GPUs go to the jobs that gain most, the rest to jobs without one.
 
     A job is admitted if some share of the GPUs meets its deadline beside those due before it, or in place of one that
     has more work left. What is not needed now goes to running jobs, to waiting ones, and then to wider ones, if the
@@ -40,8 +40,8 @@ class Elastic(Resizing):
     )
     patience: float = param(
         8.0,
-        "hours after which the job that has waited longest without a deadline comes before what others have beyond "
-        "their fewest GPUs, if it has also waited for four times as long as the cluster needs for all that waits",
+        "hours after which the longest-waiting job without a deadline may take GPUs that others hold above their "
+        "fewest, if it has also waited four times as long as the whole queue would take on all GPUs",
         low=0,
         high=10_000,
     )

@@ -76,7 +76,7 @@ def group_of(share: int) -> int:
 
 @kernel
 def keep_all(world: World, state: ResizingState, pool: int, least: bool) -> None:
-    """Running jobs keep their fewest GPUs, or all: those that are due first, those with time for their deadline last."""
+    """Running jobs keep their fewest GPUs, or all: those due first, and last those with time for their deadline."""
     own, jobs = elastic_of(state.own), world.jobs
     begin = own.first[pool]
     for group in range(4):

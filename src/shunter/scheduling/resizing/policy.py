@@ -50,7 +50,7 @@ class Resizing(Compilable, Refits, Describes):
     remaining: str = param(
         "declared",
         "what is taken for the work of a job: what its user declared, else its limit, else the mean of jobs that had "
-        "ended when it came; the part of what is declared that its losses so far let expect (losses); or the truth "
+        "ended when it came; the share of the declared work that its losses so far suggest (losses); or the truth "
         "(oracle)",
         choices=REMAINING,
     )
@@ -111,7 +111,7 @@ class Resizing(Compilable, Refits, Describes):
     def _step(self) -> int:
         return round(self.interval * 1000)
 
-    # -- what losses let expect
+    # -- what losses suggest
 
     def reads_losses(self, view: View) -> bool:
         """Whether losses are read at every interval."""

@@ -44,7 +44,7 @@ class PlainTurn:
 
 @dataclass(frozen=True)
 class PlainElastic(PlainResizing):
-    """Meets deadlines with the least GPU time, gives the others to whoever gains most; jobs without one get the rest.
+    """Meets deadlines with the least GPU time; spare GPUs go to the jobs that gain most, the rest to jobs without one.
 
     A job is admitted if some share of the GPUs meets its deadline beside those due before it, or in place of one that
     has more work left. What is not needed now goes to running jobs, to waiting ones, and then to wider ones, if the
