@@ -20,16 +20,25 @@ def commands(group, path=()):
         if hasattr(command, "commands"):
             yield from commands(command, (*path, name))
         else:
-            yield " ".join((*path, name)), {option for one in command.params for option in one.opts}
+            yield " ".join((*path, name)), command
 
 
-ALL = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(typer.main.get_command(app)))
+ALL = {name: {option for one in command.params for option in one.opts} for name, command in COMMANDS.items()}
+READING = [
+    name for name, command in COMMANDS.items() if any(one.metavar in ("TRACE", "HISTORY") for one in command.params)
+]
 
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - SERVICES))
 def test_every_command_prints_json_and_shows_no_old_name(name):
     assert "--json" in ALL[name]
     assert not ALL[name] & OLD
+
+
+@pytest.mark.parametrize("name", READING)
+def test_every_command_that_reads_jobs_takes_what_says_how(name):
+    assert {"--format", "--columns", "--on-bad-row"} <= ALL[name]
 
 
 def test_old_names_are_those_of_options_that_are_there():

@@ -129,7 +129,11 @@ def test_without_a_model_other_widths_are_not_guessed(recorded):
         (("--by", "+1h"), "how long it runs is not known"),
         (("--by", "+1h", "--model", "resnet50"), "need --iterations"),
         (("--by", "+1h", "--model", "nonesuch", "--iterations", 5), "set --iteration-s"),
+        (("--by", "+1h", "--model", "resnet5", "--iterations", 5, "--iteration-s", 1), "did you mean 'resnet50'?"),
         (("--by", "+1h", "--offline"), "--offline needs --history"),
+        ((3, "--by", "+1h", "--gpus", 64, "--time", 5), "job 3 has its own request; leave out --gpus, --time"),
+        (("--by", "+1h", "--time", 5, "--user", "zoe"), "--user chooses past jobs, with --offline"),
+        ((3, "--by", "+1h", "--columns", "gpus=n"), "are about the file of --history"),
     ],
 )
 def test_what_can_not_be_answered_is_said_with_code_2(recorded, arguments, words):
@@ -138,17 +142,105 @@ def test_what_can_not_be_answered_is_said_with_code_2(recorded, arguments, words
     assert words in " ".join(said.output.split())
 
 
-def test_a_history_alone_answers_and_says_that_no_queue_is_known(tmp_path):
-    rows = [f"{at},{1_790_000_000 + 600 * at},{900 + 60 * (at % 10)},{1 + at % 2},ann,60,86400" for at in range(700)]
+def past_jobs(tmp_path, header="job_id,submit,duration,gpus,user,recorded_wait,limit,vc", **changed):
+    """A history of 700 jobs; ``changed``: the fields of some jobs, as text."""
+    rows = {
+        str(at): f"{1_790_000_000 + 600 * at},{900 + 60 * (at % 10)},{1 + at % 2},ann,60,86400,red" for at in range(700)
+    }
+    rows |= {name.removeprefix("job"): fields for name, fields in changed.items()}
     past = tmp_path / "past.csv"
-    past.write_text("job_id,submit,duration,gpus,user,recorded_wait,limit\n" + "\n".join(rows) + "\n")
+    past.write_text(header + "\n" + "".join(f"{name},{fields}\n" for name, fields in rows.items()))
+    return past
+
+
+def test_a_history_alone_answers_and_says_that_no_queue_is_known(tmp_path):
+    past = past_jobs(tmp_path)
     found = found_for("--offline", "--history", past, "--user", "ann", "--time", "1-0", "--by", "+24h")
     assert found["calibrated"]
     assert found["chance"] > 0.9
     assert 60 + 900 <= found["p50"] - found["now"] <= 60 + 1440
     assert any("the queue of today is not known" in text for text in found["assumptions"])
-    assert found_for(7, "--offline", "--history", past, "--by", "+24h")["job"].startswith("A job (ann, 2 GPUs")
+    assert found_for(7, "--offline", "--history", past, "--by", "+24h")["job"] == "A job like 7 (ann, 2 GPUs, red)"
     assert "has no job x" in shunter("x", "--offline", "--history", past, "--by", "+24h").output
+
+
+def test_a_limit_that_ends_a_job_before_its_iterations_are_done_does_not_make_it_done(tmp_path):
+    wanted = ("--offline", "--history", past_jobs(tmp_path), "--iterations", 7200, "--iteration-s", 0.5, "--by", "+9h")
+    assert found_for(*wanted, "--time", 60)["chance"] == 1.0
+    found = found_for(*wanted, "--time", 59)
+    assert (found["chance"], found["p50"], found["start_by"], found["cut_off_by_limit"]) == (0.0, None, None, 1.0)
+    words = " ".join(shunter(*wanted, "--time", 59).stdout.split())
+    assert "Its limit ends it after 59.0 m, before its work is done: that takes 1.00 h." in words
+    assert "not within a year" not in words
+
+
+def test_the_limit_of_a_job_on_slurm_ends_it_before_its_work_too(recorded):
+    wanted = ("--iterations", 7200, "--iteration-s", 0.5, "--by", "+9h", "--snapshot", recorded)
+    assert found_for("--partition", "free", "--time", 59, *wanted)["cut_off_by_limit"] == 1.0
+    assert found_for("--partition", "free", *wanted)["cut_off_by_limit"] == 0.0
+    assert found_for(2, *wanted)["cut_off_by_limit"] == 0.0  # three hours are left of its limit
+    longer = ("--iterations", 7200 * 4, *wanted[2:])
+    assert (found_for(2, *longer)["cut_off_by_limit"], found_for(2, *longer)["chance"]) == (1.0, 0.0)
+
+
+def test_a_history_is_not_used_for_what_it_does_not_know(tmp_path):
+    ask = ("--offline", "--history", past_jobs(tmp_path), "--by", "+9h")
+    large = found_for(*ask, "--gpus", 5000)
+    assert large["because"] == ["no job of the history used more than 2 GPUs"]
+    for option, names in (("--partition", "known: red"), ("--gpu-type", "it names none")):
+        said = shunter(*ask, option, "blue")
+        assert said.exit_code == 2
+        assert names in said.output
+    nobody = found_for(*ask, "--user", "nobody")
+    assert nobody["job"] == "A job (1 GPU)"
+    assert "User nobody has no past jobs; all users' jobs are used." in nobody["remarks"]
+
+
+def test_the_age_of_an_old_history_is_reported(tmp_path, monkeypatch):
+    ask = ("--offline", "--history", past_jobs(tmp_path), "--user", "ann", "--by", "+9h")
+    monkeypatch.setattr("time.time", lambda: 1_790_420_000.0)
+    assert found_for(*ask)["remarks"] == []
+    monkeypatch.setattr("time.time", lambda: 1_790_421_000.0 + 40 * 86400)
+    assert found_for(*ask)["remarks"] == ["The history ended 40 days ago: the cluster may have changed since."]
+
+
+def test_a_history_is_read_as_by_other_commands(tmp_path):
+    bad = past_jobs(tmp_path, job5="1790003000,abc,1,ann,60,86400,red")
+    ask = ("--offline", "--history", bad, "--by", "+9h")
+    said = shunter(*ask)
+    assert said.exit_code == 2
+    assert "past.csv line 7: duration must be a number" in said.output
+    assert "left out 1 bad row" in shunter(*ask, "--on-bad-row", "skip").stderr
+    past_jobs(tmp_path, "job_id,eingang,duration,gpus,user,recorded_wait,limit,vc")
+    assert shunter(*ask).exit_code == 2
+    assert found_for(*ask, "--columns", "submit=eingang")["chance"] > 0.9
+
+
+def test_a_model_without_speeds_is_known_all_the_same_and_nothing_was_tried(tmp_path):
+    ask = ("--offline", "--history", past_jobs(tmp_path), "--iterations", 9e4, "--iteration-s", 1, "--by", "+1h")
+    found = found_for(*ask, "--model", "bert")
+    assert found["unknown"] == [
+        "what other numbers of GPUs would do, because no speeds of bert are known; known: lm, resnet-18, resnet-50,"
+        " transformer"
+    ]
+    tried = "Nothing that was tried (other numbers of GPUs) gives it a chance of 90 %."
+    assert "Nothing that was tried" not in shunter(*ask, "--model", "bert").stdout
+    assert tried in shunter(*ask, "--model", "resnet50").stdout
+
+
+def test_without_slurm_the_other_ways_are_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    remedy = "use --offline --history FILE, or --snapshot FILE"
+    for words in ("squeue is not on the PATH", "Could not establish a configuration source"):
+        said = shunter("--by", "+1h", "--time", 5)
+        assert said.exit_code == 2
+        assert f"Slurm can't be reached ({words}); {remedy}" in " ".join(said.output.split())
+        squeue = tmp_path / "squeue"
+        squeue.write_text(
+            "#!/bin/sh\necho 'squeue: error: fetch_config: DNS SRV lookup failed' >&2\n"
+            "echo 'squeue: fatal: Could not establish a configuration source' >&2; exit 1\n"
+        )
+        squeue.chmod(0o755)
 
 
 # ------------------------------------------------------------------------------------------- deadlines that jobs have

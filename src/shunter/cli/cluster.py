@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from shunter.cli.console import JsonOption, cluster_names, print_json, show
+from shunter.cli.console import (
+    ColumnsOption,
+    FormatOption,
+    JsonOption,
+    OnBadRowOption,
+    cluster_names,
+    print_json,
+    read,
+    show,
+    with_columns,
+)
 from shunter.errors import RunError
 
 EXAMPLES = """Examples:
@@ -33,6 +43,9 @@ def show_cluster(
     trace: Annotated[
         str | None, typer.Option("--trace", metavar="TRACE", help="The jobs that determine the size of auto.")
     ] = None,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
     toml: Annotated[bool, typer.Option("--toml", help="Print a TOML file.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -45,9 +58,7 @@ def show_cluster(
 
     jobs = None
     if trace is not None:
-        from shunter.setup import read_trace
-
-        jobs = read_trace(trace)
+        jobs = read(trace, with_columns(format, columns), on_bad_row)
     found = clusters.load(text, jobs)
     if json:
         print_json({"nodes": found.nodes, "gpus": found.gpus, **dataclasses.asdict(found)})

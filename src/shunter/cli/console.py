@@ -367,6 +367,23 @@ def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # no
     return read_trace(trace, format, on_bad_row or "fail")
 
 
+def read_history(
+    history: Path | None,
+    format: str | None,  # noqa: A002
+    columns: str | None,
+    on_bad_row: str | None,
+) -> Trace | None:
+    """The past jobs that the user named with --history; None: no file. What was left out of them is reported."""
+    if history is None:
+        if format or columns or on_bad_row:
+            raise RunError("--format, --columns and --on-bad-row are about the file of --history; name one")
+        return None
+    found = read(str(history), with_columns(format, columns), on_bad_row)
+    for remark in found.remarks:
+        note(remark)
+    return found
+
+
 def say_whether_larger(setup: Setup) -> None:
     """Warn that the cluster of a recorded history was larger than the one that was made to its load."""
     from shunter.report.demand import recorded_use

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import time as clock
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from shunter.cli.console import JsonOption, SeedOption, print_json, progress, show
+from shunter.cli.console import (
+    ColumnsOption,
+    FormatOption,
+    JsonOption,
+    OnBadRowOption,
+    SeedOption,
+    print_json,
+    progress,
+    read_history,
+    show,
+)
 from shunter.cli.slurm_asking import HistoryOption, SamplesOption, SiteOption, SnapshotOption
 from shunter.errors import LiveError
 
 if TYPE_CHECKING:
     from shunter.cluster import Cluster
-    from shunter.live.past_ends import WantedJob
+    from shunter.live.deadline_answers import DeadlineAnswer
+    from shunter.live.forecast import Outlook
     from shunter.live.work_left import TrainingWork
-    from shunter.slurm.deadlines import Offline
+    from shunter.model import Trace
+
+REMEDY = "use --offline --history FILE, or --snapshot FILE"  # where Slurm does not answer
 
 EXAMPLES = """Examples:
 
@@ -39,7 +53,7 @@ def deadline(  # noqa: PLR0913, PLR0917 one for each option
             help="'Fri 09:00', 'tomorrow 18:00', 2026-11-20T09:00 or +36h; default: the job's own deadline.",
         ),
     ] = "",
-    model: Annotated[str, typer.Option("--model", metavar="M", help="What it trains: resnet50, bert and so on.")] = "",
+    model: Annotated[str, typer.Option("--model", metavar="M", help="What it trains, such as resnet50.")] = "",
     iterations: Annotated[
         float, typer.Option("--iterations", min=0, metavar="N", help="Iterations in all, on --gpus GPUs.")
     ] = 0,
@@ -50,7 +64,9 @@ def deadline(  # noqa: PLR0913, PLR0917 one for each option
         Path | None,
         typer.Option("--losses", metavar="FILE", help="Its losses so far: a CSV with iteration and loss."),
     ] = None,
-    gpus: Annotated[int, typer.Option("--gpus", min=1, max=100_000, metavar="N", help="GPUs in all.")] = 1,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=1, max=100_000, metavar="N", help="GPUs in all; default: 1.")
+    ] = None,
     time: Annotated[
         str, typer.Option("--time", metavar="T", help="Time limit: 4:00:00, 1-0, 90; default: 1.5 times the run.")
     ] = "",
@@ -63,6 +79,9 @@ def deadline(  # noqa: PLR0913, PLR0917 one for each option
     snapshot: SnapshotOption = None,
     site: SiteOption = None,
     history: HistoryOption = None,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
     samples: SamplesOption = 100,
     seed: SeedOption = 0,
     json: JsonOption = False,
@@ -73,69 +92,103 @@ def deadline(  # noqa: PLR0913, PLR0917 one for each option
     itself, or from --iterations with --model or --iteration-s.
     """
     from shunter.live.deadline_answers import deadline_record, deadline_view
-    from shunter.live.past_ends import RUN
-    from shunter.slurm import deadlines, questions
+    from shunter.slurm import questions
 
-    if not by and (job is None or offline):
-        raise LiveError("say by when it is wanted: --by 'Fri 09:00'")
-    if (model or iteration_s or losses) and not iterations:
-        raise LiveError("--model, --iteration-s and --losses need --iterations: how many there are in all")
+    asked = _Request(job, by, model, iterations, iteration_s, losses, gpus, time, partition, gpu_type, user)
+    asked.check(offline)
+    if offline and (history is None or snapshot is not None):
+        raise LiveError("--offline needs --history, and takes no --snapshot: it knows no queue")
+    past = read_history(history, format, columns, on_bad_row)
     if offline:
-        if history is None or snapshot is not None:
-            raise LiveError("--offline needs --history, and takes no --snapshot: it knows no queue")
-        known = _training(model, iterations, iteration_s, gpus, losses, None)
-        asked = _offline(history)
-        wanted = asked.ends.job(job) if job else _wanted(user, gpus, partition, time)
-        found = asked.answer(wanted, by, known)
+        found = asked.from_history(cast("Trace", past))
     else:
         with progress("learning from past waits") as on_progress:
-            outlook = questions.AnswerSources(snapshot, site, history).outlook(samples, seed, on_progress)
-        known = _training(model, iterations, iteration_s, gpus, losses, outlook.machines.cluster)
-        past = _offline(history).ends.ranks(RUN) if history else None
-        if job:
-            found = deadlines.of_job(outlook, job, by, known, past)
-        else:
-            runs = known.runs() if known else None
-            if runs is None and not time:
-                raise LiveError(
-                    "how long it runs is not known: set --iterations with --model or --iteration-s, or --time"
-                )
-            limit = time or deadlines.limit_text(float(runs.max()) if runs is not None else 0.0)
-            found = deadlines.of_wish(outlook, questions.Wish(gpus, limit, partition, gpu_type), by, known, past)
+            outlook = questions.AnswerSources(snapshot, site, past, REMEDY).outlook(samples, seed, on_progress)
+        found = asked.on_cluster(outlook, past)
     if json:
         print_json(deadline_record(found))
     else:
         show(deadline_view(found))
 
 
-def _training(
-    model: str, iterations: float, iteration_s: float, gpus: int, losses: Path | None, cluster: Cluster | None
-) -> TrainingWork | None:
-    from shunter.live.work_left import training
-    from shunter.scaling.curves import Scaling
+@dataclass(frozen=True)
+class _Request:
+    """What the user asked, and how it is answered."""
 
-    if not iterations:
-        return None
-    curve = None
-    if losses is not None:
-        from shunter.traces.measurements import read_loss_curves
+    job: str | None
+    by: str
+    model: str
+    iterations: float
+    iteration_s: float
+    losses: Path | None
+    gpus: int | None
+    time: str
+    partition: str
+    gpu_type: str
+    user: str
 
-        curve = read_loss_curves(losses)[0]
-    return training(model, iterations, iteration_s, gpus, Scaling.usual(cluster), curve)
+    def check(self, offline: bool) -> None:
+        """Refuse options that lack others, or that would have no effect."""
+        if not self.by and (self.job is None or offline):
+            raise LiveError("say by when it is wanted: --by 'Fri 09:00'")
+        if (self.model or self.iteration_s or self.losses) and not self.iterations:
+            raise LiveError("--model, --iteration-s and --losses need --iterations: how many there are in all")
+        request = {
+            "--gpus": self.gpus, "--time": self.time, "--partition": self.partition, "--gpu-type": self.gpu_type,
+            "--user": self.user,
+        }  # fmt: skip
+        given = [name for name, value in request.items() if value]
+        if self.job is not None and given:
+            raise LiveError(f"job {self.job} has its own request; leave out {', '.join(given)}, or the job")
+        if self.user and not offline:
+            raise LiveError("--user chooses past jobs, with --offline; on Slurm the job would be your own")
 
+    def from_history(self, past: Trace) -> DeadlineAnswer:
+        """From past jobs alone."""
+        from shunter.live.past_ends import WantedJob, replayed
+        from shunter.slurm.deadlines import Offline
+        from shunter.slurm.scontrol_output import seconds
 
-def _offline(history: Path) -> Offline:
-    from shunter.live.past_ends import replayed
-    from shunter.setup import read_trace
-    from shunter.slurm.deadlines import Offline
+        limit = (seconds(self.time) if self.time else None) or 0
+        source = Offline(replayed(past), round(1000 * clock.time()))
+        wanted = WantedJob(self.user, "", self.gpus or 1, self.partition, round(1000 * limit))
+        wanted = source.ends.job(self.job) if self.job else wanted
+        return source.answer(wanted, self.by, self._training(wanted.gpus, None), self.job or "", self.gpu_type)
 
-    past = read_trace(str(history), None, "skip")
-    return Offline(replayed(past), round(1000 * clock.time()))
+    def on_cluster(self, outlook: Outlook, past: Trace | None) -> DeadlineAnswer:
+        """From the queue, as it is now."""
+        from shunter.live.past_ends import RUN, replayed
+        from shunter.slurm import deadlines
+        from shunter.slurm.questions import Wish
 
+        ranks = replayed(past).ranks(RUN) if past is not None else None
+        if self.job:
+            gpus = max(deadlines.job_named(outlook, self.job).gpus, 1)
+            known = self._training(gpus, outlook.machines.cluster)
+            return deadlines.of_job(outlook, self.job, self.by, known, ranks)
+        known = self._training(self.gpus or 1, outlook.machines.cluster)
+        wish = Wish(self.gpus or 1, self.time or self._usual_limit(known), self.partition, self.gpu_type)
+        return deadlines.of_wish(outlook, wish, self.by, known, ranks)
 
-def _wanted(user: str, gpus: int, partition: str, time: str) -> WantedJob:
-    from shunter.live.past_ends import WantedJob
-    from shunter.slurm.scontrol_output import seconds
+    @staticmethod
+    def _usual_limit(known: TrainingWork | None) -> str:
+        from shunter.slurm.deadlines import limit_text
 
-    limit = seconds(time) if time else None
-    return WantedJob(user, "", gpus, partition, round(1000 * (limit or 0)))
+        runs = known.runs() if known else None
+        if runs is None:
+            raise LiveError("how long it runs is not known: set --iterations with --model or --iteration-s, or --time")
+        return limit_text(float(runs.max()))
+
+    def _training(self, gpus: int, cluster: Cluster | None) -> TrainingWork | None:
+        from shunter.live.work_left import check_model, training
+        from shunter.scaling.curves import Scaling
+
+        if not self.iterations:
+            return None
+        curve, scaling = None, Scaling.usual(cluster)
+        check_model(self.model, scaling)
+        if self.losses is not None:
+            from shunter.traces.measurements import read_loss_curves
+
+            curve = read_loss_curves(self.losses)[0]
+        return training(self.model, self.iterations, self.iteration_s, gpus, scaling, curve)

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from shunter.cli.console import ForceOption, JsonOption, SeedOption, check_free, print_json, progress, say, show
+from shunter.cli.console import (
+    ColumnsOption,
+    ForceOption,
+    FormatOption,
+    JsonOption,
+    OnBadRowOption,
+    SeedOption,
+    check_free,
+    print_json,
+    progress,
+    read_history,
+    say,
+    show,
+)
 
 if TYPE_CHECKING:
     from shunter.live.forecast import Forecast, Outlook
@@ -84,11 +97,14 @@ def _answer(outlook: Outlook, found: Forecast, json: bool) -> None:
         show(answers.when_view(outlook, found))
 
 
-def when(
+def when(  # noqa: PLR0913, PLR0917 one for each option
     job: JobArgument,
     snapshot: SnapshotOption = None,
     site: SiteOption = None,
     history: HistoryOption = None,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
     samples: SamplesOption = 100,
     seed: SeedOption = 0,
     json: JsonOption = False,
@@ -96,8 +112,9 @@ def when(
     """Forecast when a waiting job may start: simulates the cluster many times from now on, with random run times."""
     from shunter.slurm import questions
 
+    past = read_history(history, format, columns, on_bad_row)
     with progress("learning from past waits") as on_progress:
-        outlook = questions.AnswerSources(snapshot, site, history).outlook(samples, seed, on_progress)
+        outlook = questions.AnswerSources(snapshot, site, past).outlook(samples, seed, on_progress)
     (found,) = outlook.of(questions.pending(outlook.snapshot, job))
     _answer(outlook, found, json)
 
@@ -115,6 +132,9 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     snapshot: SnapshotOption = None,
     site: SiteOption = None,
     history: HistoryOption = None,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
     samples: SamplesOption = 100,
     seed: SeedOption = 0,
     json: JsonOption = False,
@@ -122,8 +142,9 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     """Forecast when a job would start if you submitted it now."""
     from shunter.slurm import questions
 
+    past = read_history(history, format, columns, on_bad_row)
     with progress("learning from past waits") as on_progress:
-        outlook = questions.AnswerSources(snapshot, site, history).outlook(samples, seed, on_progress)
+        outlook = questions.AnswerSources(snapshot, site, past).outlook(samples, seed, on_progress)
     wish = questions.Wish(gpus, time, partition, gpu_type, cpus, mem, priority)
     _answer(outlook, wish.forecast(outlook), json)
 

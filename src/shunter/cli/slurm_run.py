@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from shunter.cli import slurm_options as given
-from shunter.cli.console import JsonOption, note, print_json, say
+from shunter.cli.console import (
+    ColumnsOption,
+    FormatOption,
+    JsonOption,
+    OnBadRowOption,
+    note,
+    print_json,
+    read_history,
+    say,
+)
 from shunter.cli.slurm_audit import JOURNAL, JournalOption, check_journal
 
 if TYPE_CHECKING:
@@ -71,6 +80,9 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     exclude_partition: given.ExcludePartitionOption = None,
     exclude_qos: given.ExcludeQosOption = None,
     history: given.HistoryOption = None,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
     journal: JournalOption = JOURNAL,
     rounds: given.RoundsOption = 0,
     metrics_port: given.MetricsPortOption = None,
@@ -89,7 +101,6 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     It begins in mode [bold]watch[/bold] and applies changes only with [bold]--mode act[/bold]. It never cancels a job;
     when it stops, Slurm continues with its own rules. Check first with [bold]shunter slurm doctor[/bold].
     """
-    from shunter import traces
     from shunter.live import notify, running
     from shunter.live.backend import Rhythm, Scope
     from shunter.live.controller import ChangeLimits
@@ -112,7 +123,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         resume,
     )
     stop = _stopped_by_signals()
-    past = traces.read(history) if history is not None else None
+    past = read_history(history, format, columns, on_bad_row)
     manager = SlurmManager(Client())
     reports = [_json_report(manager)] if json else [_report(mode, manager), _policy_report()]
     with ExitStack() as stack:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.cli.compile_kernels import engine_is_compiled
-from shunter.cli.console import JsonOption, note, print_json
+from shunter.cli.console import (
+    ColumnsOption,
+    FormatOption,
+    JsonOption,
+    OnBadRowOption,
+    note,
+    print_json,
+    read_history,
+    with_columns,
+)
 from shunter.extras import require
 
 if TYPE_CHECKING:
@@ -52,6 +61,9 @@ def web(  # noqa: PLR0913, PLR0917 one argument per option
         Path | None, typer.Option(metavar="FILE", help="Slurm's rules, as 'shunter slurm import' writes them.")
     ] = None,
     history: Annotated[Path | None, typer.Option(metavar="TRACE", help="Past jobs, for better forecasts.")] = None,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
     operator_token_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="File with the operators' token; with it they can run a controller here."),
@@ -63,6 +75,7 @@ def web(  # noqa: PLR0913, PLR0917 one argument per option
         require(module, "shunter web")
 
     from shunter.errors import RunError
+    from shunter.experiment import TraceSource
     from shunter.web.serving import serve
     from shunter.web.settings import LiveSources, WebSettings
 
@@ -70,7 +83,10 @@ def web(  # noqa: PLR0913, PLR0917 one argument per option
         raise RunError("--slurm polls the cluster and --snapshot shows a recorded one; leave one out")
     if operator_token_file is not None and not (slurm and journal is not None):
         raise RunError("--operator-token-file needs --slurm and --journal: every action is noted in the journal")
-    live = LiveSources(slurm, snapshot, journal, site, history)
+    read_history(history, format, columns, on_bad_row)  # reports what is wrong in it here, and not on the page
+    form = with_columns(format, columns) or ""
+    past = TraceSource(str(history.resolve()), "", form, on_bad_row or "fail") if history else None
+    live = LiveSources(slurm, snapshot, journal, site, past)
     names = tuple(allow_host or ())
     settings = WebSettings(folder, host, port, names, user_header, max_upload, live)
     if host not in LOOPBACK:

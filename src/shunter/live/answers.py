@@ -52,7 +52,7 @@ def when_view(outlook: Outlook, found: Forecast) -> RenderableType:
             rows.add_row(name, "not within a year", "")
         else:
             rows.add_row(name, moment(time), duration(max(time - found.now, 0) / 1000))
-    chances = ", ".join(f"{hours} h {found.within(hours * 3_600_000) or 0:.0%}" for hours in WITHIN_H)
+    chances = ", ".join(f"{hours} h {100 * (found.within(hours * 3_600_000) or 0):.0f} %" for hours in WITHIN_H)
     return Group(
         Text(f"{named} ({described(job)}): {_place(outlook, job)}."),
         *cannot("when it starts", found.because),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -43,6 +44,8 @@ class DeadlineAnswer:
     end: EndForecast
     waits: bool = True  # it has not started
     remedies: tuple[Remedy, ...] = ()
+    tried: tuple[str, ...] = ()  # what was changed to find remedies, in words
+    remarks: tuple[str, ...] = ()  # what to know of where it comes from, in sentences
     unknown: tuple[str, ...] = ()  # what can't be said, each as "..., because ..."
 
 
@@ -51,38 +54,49 @@ def deadline_view(found: DeadlineAnswer) -> RenderableType:
     end, chance = found.end, found.end.chance(found.by)
     if chance is None:
         return Group(
-            Text(f"{found.job}."), *(Text(f" Can't tell when it is done, because {why}.") for why in end.because)
+            Text(f"{found.job}."),
+            *(Text(f" Can't tell when it is done, because {why}.") for why in end.because),
+            *(Text(f" {text}") for text in found.remarks),
         )
     rows = table("it is done", "by", "from now")
     for name, level in (("with 50 % chance", 0.5), ("with 90 % chance", WANTED)):
         time = end.at(level)
-        rows.add_row(
-            name, *(("not within a year", "") if time is None else (moment(time), duration((time - end.now) / 1000)))
-        )
+        never = "not before its limit" if end.cut_off > 1 - level else "not within a year"
+        rows.add_row(name, *((never, "") if time is None else (moment(time), duration((time - end.now) / 1000))))
     return Group(
         Text(f"{found.job}: done by {moment(found.by)} with {_percent(chance)} chance."),
         rows,
         *(Text(f" {text}") for text in _helps(found, chance)),
         *(Text(f" Can't tell {text}.") for text in found.unknown),
+        *(Text(f" {text}") for text in found.remarks),
         *assumed(end.assumptions),
     )
 
 
 def _helps(found: DeadlineAnswer, chance: float) -> list[str]:
     latest = found.end.start_by(found.by) if found.waits else None
-    lines = []
+    lines = _cut_off(found.end)
     if latest is not None:
         late = " That is past: no start is early enough." if latest < found.end.now else ""
         lines.append(f"For 90 % it has to start by {moment(latest)}.{late}")
     lines += [f"With {each.words} the chance is {_percent(each.chance)}." for each in found.remedies]
-    if chance < WANTED and not any(each.chance >= WANTED for each in found.remedies):
-        lines.append("Nothing that was tried gives it a chance of 90 %.")
+    if found.tried and chance < WANTED and not any(each.chance >= WANTED for each in found.remedies):
+        lines.append(f"Nothing that was tried ({', '.join(found.tried)}) gives it a chance of 90 %.")
     return lines
+
+
+def _cut_off(end: EndForecast) -> list[str]:
+    """That its limit ends it too early."""
+    if not end.cut_off:
+        return []
+    sure = "Its" if end.cut_off == 1 else f"With {_percent(end.cut_off)} chance its"
+    needs = duration(float(np.quantile(end.runs, WANTED, method="higher")) / 1000)
+    return [f"{sure} limit ends it after {duration(end.limit / 1000)}, before its work is done: that takes {needs}."]
 
 
 def _percent(chance: float) -> str:
     """A chance, never shown as certain."""
-    return "under 1 %" if chance < 0.01 else "over 99 %" if chance > 0.99 else f"{chance:.0%}"
+    return "under 1 %" if chance < 0.01 else "over 99 %" if chance > 0.99 else f"{100 * chance:.0f} %"
 
 
 def deadline_record(found: DeadlineAnswer) -> dict[str, Any]:
@@ -98,10 +112,12 @@ def deadline_record(found: DeadlineAnswer) -> dict[str, Any]:
         "p90": _seconds(end.at(WANTED)),
         "calibrated": end.past is not None,
         "start_by": _seconds(latest),
+        "cut_off_by_limit": end.cut_off,
         "remedies": [
             {"kind": each.kind, "value": each.value, "chance": each.chance, "p90": _seconds(each.p90)}
             for each in found.remedies
         ],
+        "remarks": list(found.remarks),
         "unknown": list(found.unknown),
         "because": list(end.because),
         "assumptions": list(end.assumptions),

@@ -110,6 +110,16 @@ class PastEnds:
         """When a job of the history ended (ms)."""
         return int(self._ends[row])
 
+    @property
+    def last_end(self) -> int:
+        """When the last job of the history ended (ms)."""
+        return int(self._ends.max())
+
+    @property
+    def most_gpus(self) -> int:
+        """GPUs of the largest job of the history."""
+        return max(int(self.trace.gpus.max()) // GPU, 1)
+
     def _wanted(self, row: int) -> WantedJob:
         trace = self.trace
         user, name, vc = trace.user[row], trace.job_name[row], trace.vc[row]

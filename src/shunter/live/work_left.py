@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shunter.errors import LiveError
+from shunter.errors import LiveError, did_you_mean
 from shunter.live.hints import LONGEST_S
 from shunter.network import models
 from shunter.predictors.progress.curves import LossCurve
@@ -22,6 +22,7 @@ class TrainingWork:
     iterations: float  # on those GPUs
     iteration_s: float
     gpus: int
+    model: str = ""  # "": not known
     curve: ScalingCurve | None = None  # None: what other numbers of GPUs gain is not known
     losses: LossCurve | None = None  # so far
     assumptions: tuple[str, ...] = field(default=())
@@ -50,6 +51,15 @@ class TrainingWork:
         return np.interp(levels, (LEVELS[0], 0.5, LEVELS[1]), (found.low, found.end, found.high))
 
 
+def check_model(name: str, scaling: Scaling) -> None:
+    """Refuse a model that is neither in the catalogue nor has a scaling curve."""
+    if name and not models.is_known(name) and scaling.curve(name) is None:
+        aliases = {alias for model in models.catalogue().values() for alias in model.aliases}
+        others = {curve.model for curve in scaling.published if not models.is_known(curve.model)}
+        known = did_you_mean(name, {*models.catalogue(), *aliases, *others})
+        raise LiveError(f"there is no model '{name}'; {known}; or leave --model out and set --iteration-s")
+
+
 def training(
     model: str, iterations: float, iteration_s: float, gpus: int, scaling: Scaling, losses: LossCurve | None = None
 ) -> TrainingWork:
@@ -72,4 +82,4 @@ def training(
         said.append(f"speed on other numbers of GPUs by {curve.source or 'the scaling curve of its model'}")
     if losses is not None:
         said.append("the iterations that are left by its losses so far, which is uncertain by half a run")
-    return TrainingWork(iterations, iteration_s, gpus, curve, losses, tuple(said))
+    return TrainingWork(iterations, iteration_s, gpus, model, curve, losses, tuple(said))

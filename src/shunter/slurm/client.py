@@ -29,7 +29,7 @@ GONE = re.compile(r"invalid job id|already (?:finished|compl)", re.IGNORECASE)
 FORBIDDEN = re.compile(r"permission denied|not permitted|invalid user id", re.IGNORECASE)
 AWAY = re.compile(
     r"unable to contact slurm controller|connection (refused|timed out)|socket timed out|zero bytes were transmitted"
-    r"|communication|slurm_load_\w+ error: unable|slurmdbd|protocol authentication|munge",
+    r"|communication|configuration source|slurm_load_\w+ error: unable|slurmdbd|protocol authentication|munge",
     re.IGNORECASE,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 from shunter.errors import LiveError, SlurmError, did_you_mean
 from shunter.live import job_arrays, run_times, waits
 from shunter.live.forecast import NEW, SAMPLES, Forecast, Outlook
+from shunter.live.manager import UnreachableError
 from shunter.live.run_times import RunTimes
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults
 from shunter.live.waits import Progress
+from shunter.model import Trace
 from shunter.report.explain import moment
 from shunter.slurm import accounting, scontrol_output, site
 from shunter.slurm.client import Client, user_name
@@ -31,23 +34,28 @@ class AnswerSources:
 
     snapshot: Path | None = None
     site: Path | None = None  # site.toml
-    history: Path | None = None  # a trace
+    history: Trace | None = None  # past jobs
+    remedy: str = "use --snapshot FILE"  # where Slurm does not answer
 
     def outlook(self, samples: int = SAMPLES, seed: int = 0, progress: Progress | None = None) -> Outlook:
         """Everything that a forecast uses; ``progress`` follows the first use of a history, which takes a while."""
         client = Client() if self.snapshot is None else None
-        present = (
-            Watcher(client, surroundings=True).snapshot() if client else Snapshot.load(self.snapshot or Path(), SLURM)
-        )
+        present = self._present(client) if client else Snapshot.load(self.snapshot or Path(), SLURM)
         known = site.read(self.site) if self.site else live_site(client) if client else Site()
         rules = known.rules
         if self.history is None:
             return Outlook(present, rules, self._accounted(client), samples, seed)
-        from shunter.setup import read_trace
+        learned = waits.of_history(self.history, present.nodes, rules, progress)
+        return Outlook(present, rules, run_times.of_trace(self.history), samples, seed, learned)
 
-        past = read_trace(str(self.history), None, "skip")
-        learned = waits.of_history(past, present.nodes, rules, progress)
-        return Outlook(present, rules, run_times.of_trace(past), samples, seed, learned)
+    def _present(self, client: Client) -> Snapshot:
+        if client.path_of("squeue") is None:
+            raise UnreachableError(f"Slurm can't be reached (squeue is not on the PATH); {self.remedy}")
+        try:
+            return Watcher(client, surroundings=True).snapshot()
+        except UnreachableError as error:
+            last = re.split(r"(?:error|fatal): ", str(error))[-1]  # what came of the errors before it
+            raise UnreachableError(f"Slurm can't be reached ({last}); {self.remedy}") from None
 
     @staticmethod
     def _accounted(client: Client | None) -> RunTimes:

@@ -23,6 +23,7 @@ from shunter.live.running import policy_of
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.standing import places
 from shunter.live.why import why
+from shunter.setup import read_trace
 from shunter.slurm import questions
 from shunter.web.settings import LiveSources
 
@@ -123,8 +124,12 @@ class ClusterView:
         """Everything that forecasts use, as ``shunter slurm when`` has it."""
         if not self.sources.shows_queue:
             raise LiveError("this page shows no cluster; start it with --slurm, or with --snapshot FILE")
-        sources = questions.AnswerSources(self.sources.snapshot, self.sources.site, self.sources.history)
-        return self._fresh(sources.outlook)
+        return self._fresh(self._look)
+
+    def _look(self) -> Outlook:
+        sources, past = self.sources, self.sources.history
+        jobs = read_trace(past.path, past.format or None, past.on_bad_row) if past else None
+        return questions.AnswerSources(sources.snapshot, sources.site, jobs).outlook()
 
     def warm(self) -> None:
         """Forecast one job, so that the first person who asks need not wait until all is compiled."""

@@ -134,7 +134,11 @@ class OperatorDesk:
     def command(self, wanted: Operation) -> list[str]:
         """What is run for ``act``."""
         words = ["shunter", "slurm", "run", *wanted.options, "--mode", "act", "--journal", str(self.journal)]
-        return words + (["--history", str(self.live.history.resolve())] if self.live.history else [])
+        past = self.live.history
+        if past is None:
+            return words
+        words += ["--history", past.path, "--on-bad-row", past.on_bad_row]
+        return words + (["--format", past.format] if past.format else [])
 
     def shown_command(self, wanted: Operation) -> str:
         """The same for people; after jobs were handed back, they are to be taken again first."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shunter.experiment import TraceSource
+
 MIB = 2**20
 LOOPBACK = "127.0.0.1"
 PORT = 8642
@@ -19,7 +21,7 @@ class LiveSources:
     snapshot: Path | None = None  # a recorded snapshot, in place of Slurm
     journal: Path | None = None  # of a controller
     site: Path | None = None  # Slurm's rules, as ``shunter slurm import`` writes them
-    history: Path | None = None  # a trace of past jobs
+    history: TraceSource | None = None  # past jobs
 
     @property
     def shows_queue(self) -> bool:
