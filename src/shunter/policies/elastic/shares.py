@@ -196,7 +196,7 @@ def find_shares(world: World, state: ResizingState, pool: int) -> None:
         free[slot] = own.spare
         own.calm[slot] = 0
     book_runners(world, own, pool, edges, free)
-    others, slot = own.runners_size[pool] > 0 or oldest(world, own, pool) >= 0, 0
+    others, slot, weighed = own.runners_size[pool] > 0 or oldest(world, own, pool) >= 0, 0, False
     for row in range(size):
         job = own.dated[begin + row]
         own.share[job] = NOT_ADMITTED
@@ -208,8 +208,10 @@ def find_shares(world: World, state: ResizingState, pool: int) -> None:
             own.share[job] = LATER
             continue
         note_frugal(state, own, job)
-        own.burden[job] = left_at(world, state, job, own.config.hope) * own.cheapest[job]
         if not admit(world, state, job, row, edges, free):
+            if not weighed:
+                weigh(world, state, begin, size)
+                weighed = True
             admit_instead(world, state, begin, row, edges, free)
     for row in range(size):
         job = own.dated[begin + row]
@@ -242,6 +244,16 @@ def can_wait(world: World, state: ResizingState, job: int, last: int, edges: F64
 
 
 @kernel
+def weigh(world: World, state: ResizingState, begin: int, size: int) -> None:
+    """Find the GPU time that each job with a deadline should still take."""
+    own = elastic_of(state.own)
+    for at in range(begin, begin + size):
+        job = own.dated[at]
+        note_frugal(state, own, job)
+        own.burden[job] = left_at(world, state, job, own.config.hope) * own.cheapest[job]
+
+
+@kernel
 def admit_instead(world: World, state: ResizingState, begin: int, row: int, edges: F64, free: I64) -> None:
     """Admit a job in place of the one with most work left, which is put off; if that has more than this one."""
     own, largest = elastic_of(state.own), -1
@@ -268,10 +280,24 @@ def book_runners(world: World, own: ElasticState, pool: int, edges: F64, free: I
     """Jobs without a deadline have their GPUs until they should end; those that can be stopped, if it is possible."""
     for at in range(own.first[pool], own.first[pool] + own.runners_size[pool]):
         job = own.runners[at]
-        for slot in range(len(edges)):
-            if stays(world, job):
+        last = slot_of(edges, own.left[job])
+        if stays(world, job):
+            for slot in range(last + 1):
                 free[slot] -= world.jobs[w.WORKERS, job]
-            elif runs(world, job):
-                own.calm[slot] += world.jobs[w.WORKERS, job]
-            if edges[slot] >= own.left[job]:
-                break
+        elif runs(world, job):
+            own.calm[last] += world.jobs[w.WORKERS, job]
+    for slot in range(len(edges) - 2, -1, -1):
+        own.calm[slot] += own.calm[slot + 1]
+
+
+@kernel
+def slot_of(edges: F64, end: float) -> int:
+    """The slot in which a time falls, the last one if it is later."""
+    low, high = 0, len(edges) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if edges[middle] >= end:
+            high = middle
+        else:
+            low = middle + 1
+    return low
