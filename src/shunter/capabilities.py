@@ -100,6 +100,14 @@ class Describes(ABC):
         return []
 
 
+class RemembersTraining(ABC):
+    """Goes by a model that was trained before, perhaps on jobs of the run."""
+
+    @abstractmethod
+    def training_remarks(self, trace: Trace, cluster: Cluster) -> list[str]:
+        """What one must know of the training before the numbers of a run."""
+
+
 class Explains:
     """Reports more than its schedule after a run."""
 

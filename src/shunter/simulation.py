@@ -18,6 +18,7 @@ from shunter.capabilities import (
     Explains,
     FollowsDemand,
     Learns,
+    RemembersTraining,
     Shares,
     Wraps,
     capability,
@@ -229,7 +230,7 @@ def run_draw(
         setup.cluster,
         *outcome,
         reasons=reasons,
-        remarks=setup.remarks,
+        remarks=(*training_remarks(chosen, setup), *setup.remarks),
         communication=communication,
         timers=timers,
         insights=seen,
@@ -342,6 +343,12 @@ def describe(policy: Any, trace: Trace) -> dict[str, Any]:
     describing = capability(Describes, policy)
     estimate = describing.estimate_source(trace) if describing else "oracle" if oracle else "none"
     return {"policy": registry.text(policy), "oracle": oracle, "estimate": estimate}
+
+
+def training_remarks(policy: Any, setup: Setup) -> list[str]:
+    """What one must know of the training of a policy's model before its numbers."""
+    trained = capability(RemembersTraining, policy)
+    return trained.training_remarks(setup.trace, setup.cluster) if trained else []
 
 
 def rerun(record: Experiment, progress: Progress | None = None) -> Result:

@@ -1,8 +1,9 @@
-"""Text from files of others, made harmless where people read it."""
+"""Texts: those from files of others, made harmless where people read them; and changes in percent."""
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 
@@ -27,3 +28,12 @@ def unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"key '{twice[:40]}' is given twice")
     return found
+
+
+def percent(part: float) -> str:
+    """A change as people read it: with its sign, a decimal where it is small, and no sign of nothing."""
+    if math.isnan(part):
+        return "unknown"
+    digits = 0 if abs(part) >= 0.1 else 1
+    text = f"{100 * part:+.{digits}f} %"
+    return "0 %" if float(text[:-2]) == 0 else text

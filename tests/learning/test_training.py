@@ -13,8 +13,8 @@ from shunter.learning.agents import Agent, agent_for
 from shunter.learning.engine import ground_for, new_record
 from shunter.learning.evolution import Evolution
 from shunter.learning.judging import judged
-from shunter.learning.outcomes import runs_in, scores
-from shunter.learning.training import Task, Trainer, parts_of, spaced
+from shunter.learning.outcomes import compared, runs_in, scores
+from shunter.learning.training import Task, Trainer, apart, parts_of, spaced
 from shunter.policies.scored.models import Input
 from shunter.setup import set_up
 
@@ -103,6 +103,51 @@ def test_no_job_is_in_two_parts(ground):
     jobs = [np.unique(part[:, None] + np.arange(ground.length)) for part in parts_of(ground)]
     assert all(len(np.intersect1d(a, b)) == 0 for a, b in ((jobs[0], jobs[1]), (jobs[1], jobs[2]), (jobs[0], jobs[2])))
     assert spaced(np.arange(100), 5).tolist() == [0, 25, 50, 74, 99]
+
+
+def test_judged_windows_have_no_job_in_common(ground):
+    """400 jobs: the last fifth has 80, which is two windows of 32 and not the 24 that were asked for."""
+    assert apart(parts_of(ground)[2], 24, 32).tolist() == [320, 368]
+    assert apart(np.arange(0, 101), 3, 10).tolist() == [0, 50, 100]
+    for jobs, length, count in ((97, 7, 24), (2041, 256, 24), (50, 9, 5), (9, 9, 24)):
+        firsts = apart(np.arange(jobs - length + 1), count, length)
+        assert len(firsts) == min(count, jobs // length)
+        assert (np.diff(firsts) >= length).all()
+
+
+def test_two_windows_are_too_few_to_tell(ground):
+    found = judged(trained(small(ground, "search"), 1).model(), ground)
+    assert (found["windows"], found["windows_asked"]) == (2, 24)
+    assert found["verdict"].startswith("Can't tell: 2 windows only. An interval needs 5 windows of 32 jobs, so a trace")
+    assert "of 800 jobs or more" in found["verdict"]
+    assert not any(cell["shown"] for row in found["rows"] for cell in row["objectives"].values())
+
+
+def test_an_interval_without_a_width_shows_nothing():
+    """All of the wait is in one window: every draw that has it has the same change."""
+    found = compared(np.array([0.0, 0, 0, 294, 0, 0]), np.array([0.0, 0, 0, 100, 0, 0]))
+    assert (found.share, found.low, found.high) == pytest.approx((1.94, 1.94, 1.94))
+    assert found.flat
+    assert not found.shown
+    several = compared(np.array([10.0, 12, 11, 13, 12]), np.array([5.0, 5, 5, 5, 5]))
+    assert several.shown
+
+
+def test_a_model_says_which_jobs_it_meets_again(ground):
+    model = trained(small(ground, "search"), 1).model()
+    submit = ground.trace.submit
+    assert model.training.submitted == (submit[0], submit[319])
+    assert judged(model, ground, 6)["remarks"] == []
+    part = dataclasses.replace(ground, trace=ground.trace.select(np.arange(200)), estimates=ground.estimates[:200])
+    assert judged(model, part, 6)["remarks"][0].startswith(
+        "the model learned from, or was chosen by, 32 of these 32 jobs"
+    )
+    renamed = dataclasses.replace(part, trace=dataclasses.replace(part.trace, name="other"))
+    assert "may have learned from 32 of these 32 jobs" in judged(model, renamed, 6)["remarks"][0]
+    later = dataclasses.replace(part, trace=dataclasses.replace(part.trace, submit=part.trace.submit + submit[-1]))
+    assert judged(model, later, 6)["remarks"] == []
+    elsewhere = dataclasses.replace(ground, cluster=dataclasses.replace(ground.cluster, name="4x8"))
+    assert judged(model, elsewhere, 6)["remarks"] == ["the model was trained on cluster 2x8, and this is 4x8"]
 
 
 def test_the_filter_leaves_windows_in_its_range_for_the_first_half(ground):
@@ -246,6 +291,7 @@ def test_ppo_learns_an_order_that_is_about_as_good_as_the_one_by_area(agent):
 def test_judging_is_on_the_last_fifth_beside_the_reference(ground):
     model = trained(small(ground, "search"), 1).model()
     found = judged(model, ground, 6, others=("fifo:backfill=easy",))
+    assert found["estimate"] == "oracle"
     assert min(found["first_jobs"]) >= 0.8 * len(ground.trace)
     rows = {row["policy"]: row["objectives"] for row in found["rows"]}
     assert set(rows) == {"model", "saf:backfill=easy", "fifo:backfill=easy"}

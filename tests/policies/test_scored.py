@@ -32,7 +32,7 @@ from shunter.scheduling.queue.policy import queue_of
 from shunter.scheduling.queue.pools import ways_of
 from shunter.setup import set_up
 from shunter.sim.engine import Simulator
-from shunter.simulation import simulate
+from shunter.simulation import simulate, training_remarks
 from shunter.testing.cases import CASES
 from shunter.testing.conformance import PolicyConformance
 from shunter.testing.live import snapshot_of
@@ -335,6 +335,17 @@ def test_what_is_written_is_read_again(make, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
+def test_a_model_of_before_has_no_span_and_warns_by_the_name_alone(tmp_path):
+    m.save(linear(), tmp_path / "m")
+    rewritten(tmp_path / "m", put("training", value={"trace": "jobs", "cluster": "1x8"}))
+    setup = set_up(Trace.of("jobs", ["a"], submit=[0], duration=[5000], gpus=[GPU]), "1x8")
+    (said,) = training_remarks(shunter.policy(f"scored:model={tmp_path / 'm'}"), setup)
+    assert "doesn't say on which jobs" in said
+    others = set_up(Trace.of("others", ["a"], submit=[0], duration=[5000], gpus=[GPU]), "1x8")
+    assert training_remarks(shunter.policy(f"scored:model={tmp_path / 'm'}"), others) == []
+    assert training_remarks(shunter.policy("scored:model=saf"), setup) == []
+
+
 def rewritten(path, change, checksum=True):
     """The file with other content, and a checksum that is right."""
     content = json.loads(path.read_text())
@@ -391,9 +402,9 @@ def test_a_hostile_file_is_refused_with_its_field(make, change, says, tmp_path):
         (b"{", "is not a model, or only a part of one"),
         (b"[" * 100_000, "is not a model"),
         (b"[1]", "must be a JSON table"),
-        (b"\xff\xfe", "UTF-8"),
+        (b"\xff\xfe", "is not a model"),
         (b'{"format": 1}', "changed or damaged"),
-        (b"\x80\x04K\x01.", "UTF-8"),
+        (b"\x80\x04K\x01.", "is not a model"),
     ],
 )
 def test_what_is_no_model_is_refused(content, says, tmp_path):

@@ -396,9 +396,12 @@ def say_whether_larger(setup: Setup) -> None:
 def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy]) -> None:
     """Report what was chosen or left out for the user, and which settings have no effect."""
     from shunter.capabilities import Describes, capability
-    from shunter.simulation import resolve
+    from shunter.simulation import resolve, training_remarks
     from shunter.traces.checkpointable import remark_on
 
+    for each in policies:
+        for remark in training_remarks(resolve(each).policy, setup):
+            note(f"{resolve(each).text}: {remark}", "warning", "bold yellow")
     if cluster.startswith("auto"):
         note(f"cluster auto: {setup.cluster.name}, {setup.cluster.nodes:,} nodes, {setup.cluster.gpus:,} GPUs")
         say_whether_larger(setup)

@@ -18,9 +18,7 @@ from shunter.cli.console import (
     JsonOption,
     OnBadRowOption,
     SeedOption,
-    SinceOption,
     TraceArgument,
-    UntilOption,
     answer,
     check_free,
     named_cluster,
@@ -52,7 +50,7 @@ class DefaultTrain(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments; ``learn TRACE`` is ``learn train TRACE``."""
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = ["train", *args]
         return super().parse_args(ctx, args)
 
@@ -72,8 +70,12 @@ EstimateOption: TypeAlias = Annotated[
 ThreadsOption: TypeAlias = Annotated[
     int, typer.Option("--threads", min=1, max=64, metavar="N", help="Threads; the result does not depend on it.")
 ]
-
-
+FromOption: TypeAlias = Annotated[
+    str | None, typer.Option("--since", metavar="T", help="Use jobs submitted from T on: date, seconds or +days.")
+]
+BeforeOption: TypeAlias = Annotated[
+    str | None, typer.Option("--until", metavar="T", help="Use jobs submitted before T.")
+]
 AgentOption: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -127,8 +129,8 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     threads: ThreadsOption = 1,
     device: DeviceOption = "cpu",
     seed: SeedOption = 0,
-    since: SinceOption = None,
-    until: UntilOption = None,
+    since: FromOption = None,
+    until: BeforeOption = None,
     drop_unfit: DropOption = False,
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
@@ -204,12 +206,12 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     estimate: Annotated[
         str, typer.Option("--estimate", metavar="E", help="Where estimates come from; default: as in training.")
     ] = "",
-    windows: Annotated[int, typer.Option("--windows", metavar="N", help="Windows to judge on.")] = 24,
+    windows: Annotated[int, typer.Option("--windows", metavar="N", help="Windows to judge on, at most.")] = 24,
     jobs: Annotated[int, typer.Option("--jobs", min=0, metavar="N", help="Jobs of a window; 0: as in training.")] = 0,
     threads: ThreadsOption = 1,
     seed: SeedOption = 0,
-    since: SinceOption = None,
-    until: UntilOption = None,
+    since: FromOption = None,
+    until: BeforeOption = None,
     drop_unfit: DropOption = False,
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
@@ -221,7 +223,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.policies.scored.models import load
     from shunter.report.terminal.learning import judging_view
 
-    made = load(model)
+    made = load(model, "MODEL comes first, a file that 'shunter learn' wrote, and then TRACE")
     length, source = jobs or made.training.window or 256, estimate or made.training.estimate or "auto"
     form = with_columns(format, columns)
     ground = _ground(trace, cluster, source, length, (since, until), drop_unfit, form, on_bad_row)

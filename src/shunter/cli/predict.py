@@ -183,7 +183,8 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
         given, outcomes = evaluating.evaluate(found, split, models, schedules[refit], at, lambda name: on_progress)
 
     from shunter.report.gains import by_month
-    from shunter.report.terminal.predict import date, eval_view
+    from shunter.report.terminal.predict import eval_view
+    from shunter.traces.slicing import date
 
     record = {
         "trace": found.name,
@@ -224,8 +225,8 @@ def submissions(
     from shunter.predictors.evaluating import split_at
     from shunter.predictors.models import model as model_of
     from shunter.predictors.submissions import evaluate as forecast
-    from shunter.report.terminal.predict import date
     from shunter.report.terminal.submissions import records, submissions_view
+    from shunter.traces.slicing import date
 
     models = [model_of(text) for text in model or ("gbm", "ebm")]
     for each in models:

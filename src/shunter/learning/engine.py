@@ -52,8 +52,9 @@ class LearningGround:
     trace: Trace
     cluster: Cluster
     estimates: I64  # (jobs,) ms
-    estimate: str  # where they come from
+    estimate: str  # where they come from, as asked for
     length: int  # jobs of a window
+    estimated_by: str = ""  # where they come from, as it turned out: what ``auto`` is on this trace
 
     def __post_init__(self) -> None:
         if len(self.trace) < self.length:
@@ -89,24 +90,23 @@ def ground_for(setup: Setup, estimate: str, length: int) -> LearningGround:
     trace = dataclasses.replace(
         setup.trace, after=np.full(len(setup.trace), -1, np.int64), model=np.full(len(setup.trace), -1, np.int64)
     )
-    found = estimates_of(setup, trace, estimate)
+    found, source = estimates_of(setup, trace, estimate)
     unnamed = dataclasses.replace(trace, user=np.full(len(trace), -1, np.int64))  # estimates are made without it
-    return LearningGround(unnamed, setup.cluster, found, estimate, length)
+    return LearningGround(unnamed, setup.cluster, found, estimate, length, source)
 
 
-def estimates_of(setup: Setup, trace: Trace, estimate: str) -> I64:
-    """What each job was estimated to take when it came, in a run of the whole trace (ms)."""
+def estimates_of(setup: Setup, trace: Trace, estimate: str) -> tuple[I64, str]:
+    """What each job was estimated to take when it came, in a run of the whole trace (ms); and by what."""
     from shunter.simulation import taught
 
     policy = registry.policy(f"saf:backfill=easy,estimate={estimate}")
     assert isinstance(policy, Ordering)
-    policy.estimate_source(trace)  # refuses what the trace lacks
+    source = policy.estimate_source(trace)  # refuses what the trace lacks
     if policy.estimate == "oracle":
-        return np.maximum(trace.duration, 1)
+        return np.maximum(trace.duration, 1), source
     simulator = Simulator(trace, setup.cluster)
     memory = simulator.run(policy, memory=taught(policy, setup, trace))
-    estimates: I64 = np.maximum(memory.form.memory.estimate, 1)
-    return estimates
+    return np.maximum(memory.form.memory.estimate, 1), source
 
 
 class EpisodeEngine:

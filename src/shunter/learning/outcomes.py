@@ -19,6 +19,7 @@ OBJECTIVES = {
     "p99": "99th percentile of the wait (s)",
 }
 SHORTEST = 10.0  # s, of the bounded slowdown
+NARROWEST = 1e-9  # of a change: an interval that is not wider has no width
 
 
 def check_objective(name: str) -> str:
@@ -62,14 +63,26 @@ class Difference:
 
     @property
     def shown(self) -> bool:
-        """Whether the interval leaves 0 out."""
-        return bool(np.isfinite(self.low) and not self.low <= 0 <= self.high)
+        """Whether the interval leaves 0 out; one without a width is all of one window, and shows nothing."""
+        return not self.flat and not self.low <= 0 <= self.high
+
+    @property
+    def flat(self) -> bool:
+        """Whether there is no interval, or one without a width: all of the difference is in one window."""
+        return not self.high - self.low > NARROWEST * max(1.0, abs(self.share))
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         ends = {"low": self.low, "high": self.high}
         known = {name: value if np.isfinite(value) else None for name, value in ends.items()}
-        return {"value": self.value, "base": self.base, "share": self.share, **known, "shown": self.shown}
+        return {
+            "value": self.value,
+            "base": self.base,
+            "share": self.share,
+            **known,
+            "flat": self.flat,
+            "shown": self.shown,
+        }
 
 
 def compared(found: F64, base: F64, seed: int = 0) -> Difference:

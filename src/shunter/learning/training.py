@@ -104,6 +104,11 @@ def spaced(windows: I64, count: int) -> I64:
     return np.asarray(windows[at])
 
 
+def apart(windows: I64, count: int, length: int) -> I64:
+    """At most this many of these windows, no two of which have a job in common."""
+    return spaced(windows, min(count, (len(windows) - 1) // length + 1))
+
+
 def order(text: str) -> Ordering:
     """A policy that orders a queue, with EASY backfilling unless it says otherwise."""
     found = registry.policy(text)
@@ -269,12 +274,13 @@ class Trainer:
 
     def model(self) -> ScoreModel:
         """The best model so far, with what it was made from."""
-        task = self.task
+        task, submit = self.task, self.task.ground.trace.submit
         training = Training(
             agent=task.agent,
             objective=task.objective,
             trace=task.ground.trace.name,
             jobs=task.ground.trace.digest,
+            submitted=(int(submit[0]), int(submit[int(CHECKED_ON * len(submit)) - 1])),
             cluster=task.ground.cluster.name,
             estimate=task.ground.estimate,
             seed=task.seed,

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from shunter import world as w
-from shunter.capabilities import Compilable, Compiled, Holds, Refits, Wraps
+from shunter.capabilities import Compilable, Compiled, Holds, Refits, RemembersTraining, Wraps
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
-from shunter.model import Plan, View
+from shunter.model import Plan, Trace, View
 from shunter.params import param
 from shunter.policies.scored.features import OF_ESTIMATE
 from shunter.policies.scored.inspecting import inspect
 from shunter.policies.scored.models import TAKE, ScoreModel, built_in, load
+from shunter.policies.scored.provenance import remarks
 from shunter.predictors.lessons import Lessons
 from shunter.scheduling.queue.decide import decide_pointer, never, tools_for
 from shunter.scheduling.queue.memory import pools_seen
@@ -44,7 +45,7 @@ class InspectedMemory:
 
 
 @dataclass(frozen=True)
-class Inspected(Compilable, Refits, Wraps, Holds):
+class Inspected(Compilable, Refits, Wraps, Holds, RemembersTraining):
     """SchedInspector: a learned model lets the first job of another policy's order wait, or not."""
 
     policy: Any = param("saf", "the policy that orders, with ; in place of , between its settings", policy=True)
@@ -71,6 +72,10 @@ class Inspected(Compilable, Refits, Wraps, Holds):
     def score_model(self) -> ScoreModel:
         """The model itself."""
         return built_in(self.model) or load(Path(self.model))
+
+    def training_remarks(self, trace: Trace, cluster: Cluster) -> list[str]:
+        """Whether the model meets jobs again that it learned from, or another cluster."""
+        return remarks(self.score_model.training, trace, cluster)
 
     # -- what the order says
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from shunter.errors import TraceError, did_you_mean
-from shunter.model import Trace, renamed
+from shunter.model import EARLIEST_DATE_MS, Trace, renamed
 from shunter.traces.checks import FARTHEST_SUBMIT_S
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST_DATE_MS = 253_402_300_800_000  # the year 10000, which no date has
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MOMENT = "a date (2020-04-01, 2020-04-01T12:30), seconds as in the trace, or +DAYS from its beginning (+7, +7d, +12h)"
 _LATER = re.compile(r"\+(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
@@ -53,6 +54,13 @@ def instant(text: str, what: str, begin: int, dated: bool, zone: tzinfo) -> int:
             " seconds, or +DAYS"
         )
     return ((date if date.tzinfo else date.replace(tzinfo=zone)) - EPOCH) // timedelta(milliseconds=1)
+
+
+def date(ms: int) -> str:
+    """An instant as people write it; one that is counted from a beginning of its own as seconds."""
+    if not EARLIEST_DATE_MS <= ms < LATEST_DATE_MS:
+        return f"{ms / 1000:,.0f} s"
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def part(

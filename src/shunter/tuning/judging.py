@@ -10,6 +10,7 @@ import numpy as np
 
 from shunter.report.bootstrap import Draws, Estimate
 from shunter.report.intervals import bounds, unsure
+from shunter.texts import percent
 from shunter.tuning.evaluating import Evaluated
 from shunter.world import F64
 
@@ -97,10 +98,10 @@ class Judgement:
         label = LABELS[self.objective]
         if not self.chosen:
             return f"By {label}, nothing that was tried did better than the policy as given."
-        head = f"{self.policy}: on the jobs it was chosen on: {_percent(self.seen.value)} {label}{_interval(self.seen)}"
+        head = f"{self.policy}: on the jobs it was chosen on: {percent(self.seen.value)} {label}{_interval(self.seen)}"
         if self.unseen is None:
             return head + "."
-        there = f"on {self.where} that it did not see: {_percent(self.unseen.value)}{_interval(self.unseen)}"
+        there = f"on {self.where} that it did not see: {percent(self.unseen.value)}{_interval(self.unseen)}"
         return f"{head}; {there}: {self._fate}."
 
     @property
@@ -142,12 +143,4 @@ def _record(name: str, found: Estimate) -> dict[str, float | None]:
 
 
 def _interval(found: Estimate) -> str:
-    return "" if math.isnan(found.low) else f" (95 %: {_percent(found.low)} to {_percent(found.high)})"
-
-
-def _percent(part: float) -> str:
-    if math.isnan(part):
-        return "unknown"
-    digits = 0 if abs(part) >= 0.1 else 1
-    text = f"{100 * part:+.{digits}f} %"
-    return "0 %" if float(text[:-2]) == 0 else text
+    return "" if math.isnan(found.low) else f" (95 %: {percent(found.low)} to {percent(found.high)})"

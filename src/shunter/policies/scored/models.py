@@ -33,6 +33,7 @@ _AGAIN = "make it again with 'shunter learn'"
 Number: TypeAlias = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
 Row: TypeAlias = Annotated[list[Number], Field(min_length=1, max_length=WIDEST)]
 Text: TypeAlias = Annotated[str, Field(max_length=1000)]
+Time: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]  # ms
 
 
 class Input(Form):
@@ -92,7 +93,8 @@ class Training(Form):
     agent: Text = ""
     objective: Text = ""
     trace: Text = ""
-    jobs: Text = ""  # the digest of the jobs that it learned from
+    jobs: Text = ""  # the digest of the trace
+    submitted: tuple[Time, Time] | None = None  # the first and the last job that it learned from or was chosen by
     cluster: Text = ""
     estimate: Text = ""
     seed: int = 0
@@ -207,9 +209,9 @@ def save(model: ScoreModel, path: Path) -> None:
         made.write_text(json.dumps(content | {"checksum": _checksum(content)}, indent=1) + "\n")
 
 
-def load(path: Path) -> ScoreModel:
-    """Read a model; what can't be used is refused with what to do about it."""
-    content = _content(path)
+def load(path: Path, another: str = _AGAIN) -> ScoreModel:
+    """Read a model; what can't be used is refused with what to do about it, ``another``: if it is no model at all."""
+    content = _content(path, another)
     version = content.get("format")
     if version != FORMAT:
         raise ModelError(f"{path}: must be a model of an order of format {FORMAT}, got format {version!r}; {_AGAIN}")
@@ -226,17 +228,16 @@ def load(path: Path) -> ScoreModel:
     return model
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _content(path: Path, another: str) -> dict[str, Any]:
     """The JSON of a file, if it is a table."""
-    text = text_of(
-        path, ModelError, f"name a file that 'shunter learn' wrote, or a built-in model: {', '.join((*BUILT_IN, TAKE))}"
-    )
+    missing = f"name a file that 'shunter learn' wrote, or a built-in model: {', '.join((*BUILT_IN, TAKE))}"
+    text = text_of(path, ModelError, missing, errors="replace")  # a trace may be packed
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise ModelError(f"{path}: is not a model, or only a part of one ({problem}); {_AGAIN}") from None
+        raise ModelError(f"{path}: is not a model, or only a part of one ({problem}); {another}") from None
     if not isinstance(found, dict):
-        raise ModelError(f"{path}: is not a model: it must be a JSON table; {_AGAIN}")
+        raise ModelError(f"{path}: is not a model: it must be a JSON table; {another}")
     return found
 
 

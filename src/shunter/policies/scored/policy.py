@@ -7,12 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from shunter.capabilities import RemembersTraining
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
-from shunter.model import View
+from shunter.model import Trace, View
 from shunter.params import param
 from shunter.policies.scored.evaluating import score
 from shunter.policies.scored.models import BUILT_IN, NetworkForm, ScoreModel, built_in, load
+from shunter.policies.scored.provenance import remarks
 from shunter.policies.scored.scoring import look_and_score
 from shunter.scheduling.queue.memory import pools_seen
 from shunter.scheduling.queue.ordering import Ordering
@@ -22,7 +24,7 @@ from shunter.world import F64, Job
 
 
 @dataclass(frozen=True)
-class Scored(Ordering):
+class Scored(Ordering, RemembersTraining):
     """Serves the job with the least value of a learned model, which may know the job and the nodes open to it."""
 
     backfill: str = param("easy", BACKFILL_DOC, choices=BACKFILLS)
@@ -55,6 +57,10 @@ class Scored(Ordering):
     def score_model(self) -> ScoreModel:
         """The model itself."""
         return built_in(self.model) or load(Path(self.model))
+
+    def training_remarks(self, trace: Trace, cluster: Cluster) -> list[str]:
+        """Whether the model meets jobs again that it learned from, or another cluster."""
+        return remarks(self.score_model.training, trace, cluster)
 
     @property
     def in_view(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from shunter.report.html import charts, page
 from shunter.report.html.charts import Axis
 from shunter.report.html.page import Section
+from shunter.texts import percent
 
 ROUND = Axis("round", "count")
 JUDGE = "The best round was chosen on these windows, so judge the model on others: shunter learn eval."
@@ -22,7 +23,7 @@ def learning_page(found: Mapping[str, Any]) -> str:
     ended = "stopped early" if found["stopped_early"] else "done"
     lead = f"{found['agent']} for the {found['objective']}: {len(curve)} rounds, {ended}."
     training = found["model"]["training"]
-    facts = [(name, str(value)) for name, value in training.items() if value not in ("", 0)]
+    facts = [(name, str(value)) for name, value in training.items() if value not in ("", 0, None)]
     curves = [_change(at, curve, found["reference"]), _rewards(at, curve)]
     if any("divergence" in row for row in curve):
         curves.append(_steps(at, curve))
@@ -38,7 +39,7 @@ def _change(at: list[float], curve: list[dict[str, float]], reference: str) -> s
     changes = [row["change"] for row in curve]
     best: Any = np.minimum.accumulate(changes) if changes else []
     chart = charts.lines(at, {"this round": changes, "best so far": best}, ROUND, Axis("change", "share"))
-    least = f"{min(changes):+.1%} at best" if changes else "no round yet"
+    least = f"{percent(min(changes))} at best" if changes else "no round yet"
     return page.figure(f"Change against {reference} on the windows that are checked", f"{least}.", chart)
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from shunter.report.terminal.blocks import binned, columns
 from shunter.report.terminal.tables import duration, table
+from shunter.texts import percent
 
 WIDTH, HEIGHT = 60, 5
 HEADINGS = {"wait": "wait\nmean", "bsld": "slowdown\nmean", "jct": "JCT\nmean", "p99": "wait\np99"}
@@ -24,17 +25,23 @@ def learning_view(found: Mapping[str, Any]) -> RenderableType:
         Text(f" {found['agent']} for the {found['objective']}: {len(changes)} rounds, {ended}."),
         *curve(changes),
         Text(_verdict(scored["change_on_checked_windows"], scored["change_at_the_start"], found["reference"])),
-        Text(" Chosen on these windows, so judge it on others: shunter learn eval.", style="dim"),
+        *_next_step(scored["change_on_checked_windows"]),
     )
+
+
+def _next_step(best: float) -> list[Text]:
+    """What to do with a model that may be of use."""
+    said = " Chosen on these windows, so judge it on others before use: shunter learn eval."
+    return [Text(said, style="dim")] if best < 0 else []
 
 
 def _verdict(best: float, start: float, reference: str) -> str:
     """What the best model is worth on the windows by which it was chosen."""
     which = "the untrained one, which is kept" if best == start else "after training"
     if best < 0:
-        return f" Best on the windows that were checked: {best:+.1%} against {reference} ({which})."
+        return f" Best on the windows that were checked: {percent(best)} against {reference} ({which})."
     return (
-        f" No model was better than {reference} on the windows that were checked; the best: {best:+.1%} ({which})."
+        f" No model was better than {reference} on the windows that were checked; the best: {percent(best)} ({which})."
         " Don't use it."
     )
 
@@ -46,7 +53,7 @@ def curve(changes: list[float]) -> list[Text]:
     means, each = binned(changes, WIDTH)
     least = min(means)
     drawn = columns([value - least for value in means], HEIGHT, 1)
-    said = f"{max(means):+.1%} at most, {least:+.1%} at least"
+    said = f"{percent(max(means))} at most, {percent(least)} at least"
     per = f"; a column is {each} rounds" if each > 1 else ""
     return [*(Text(f" {line}") for line in drawn), Text(f" change against the reference, by round: {said}{per}")]
 
@@ -60,15 +67,25 @@ def judging_view(found: Mapping[str, Any]) -> RenderableType:
         made.add_row(
             Text(row["policy"] + "\n" * lines), *(Text(cell + "\n" * (lines - cell.count("\n"))) for cell in cells)
         )
-    unseen = "that the model has not seen" if found["same_trace"] else "of another trace than it was trained on"
-    head = f" {found['windows']} windows of {found['window']} jobs {unseen}; estimates: {found['estimate']}."
-    below = f" Below a number: its change against {found['reference']} in percent, and the 95 % interval."
-    return Group(Text(head), made, Text(below, style="dim"), Text(f" {found['verdict']}"))
+    below = f" Below a number: its change against {found['reference']}, and the 95 % interval over windows."
+    first = (Text(f" Warning: {remark}.", style="bold yellow") for remark in found["remarks"])
+    return Group(*first, Text(_grounds(found)), made, Text(below, style="dim"), Text(f" {found['verdict']}"))
+
+
+def _grounds(found: Mapping[str, Any]) -> str:
+    """What is judged on."""
+    count, asked = found["windows"], found["windows_asked"]
+    which = "that the model has not seen" if found["same_trace"] else f"of {found['trace']}"
+    fit = f" ({asked} were asked for; no more fit without a job in two)" if count < asked else ", no job in two"
+    return (
+        f" {count} window{'s' * (count > 1)} of {found['window']} jobs {which}{fit}. Each begins on an empty cluster."
+        f" Estimates: {found['estimate']}."
+    )
 
 
 def _cell(name: str, number: Mapping[str, Any]) -> str:
     value = f"{number['value']:.2f}" if name == "bsld" else duration(number["value"])
     if number["low"] is None or number["value"] == number["base"]:
         return value
-    share, low, high = (100 * number[part] for part in ("share", "low", "high"))
-    return f"{value}\n{share:+.0f} % ({low:+.0f}..{high:+.0f})"
+    share, low, high = (percent(number[part]) for part in ("share", "low", "high"))
+    return f"{value}\n{share} ({low.removesuffix(' %')}..{high.removesuffix(' %')})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -14,6 +13,7 @@ from shunter.predictors.calibrating import NAMES as QUANTILE_NAMES
 from shunter.report.gains import gain_text
 from shunter.report.terminal.blocks import binned, columns
 from shunter.report.terminal.tables import duration, number, share, table
+from shunter.traces.slicing import date
 
 if TYPE_CHECKING:
     from shunter.predictors.explaining import Reasons, Shape
@@ -128,18 +128,6 @@ def _name(row: dict[str, Any], jobs: int) -> str:
 
 
 # ------------------------------------------------------------------------------------------- a model
-
-
-LATEST_DATE_MS = 253_402_300_800_000  # the year 10000, which no date has
-
-
-def date(ms: int) -> str:
-    """An instant as people write it; one that is counted from a beginning of its own as seconds."""
-    from shunter.model import EARLIEST_DATE_MS
-
-    if not EARLIEST_DATE_MS <= ms < LATEST_DATE_MS:
-        return f"{ms / 1000:,.0f} s"
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def model_facts(fitted: Fitted) -> list[tuple[str, str]]:
