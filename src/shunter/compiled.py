@@ -28,7 +28,6 @@ from numba.core import caching, ccallback, dispatcher, event
 from numba.core.compiler import Compiler
 
 from shunter import caches, lowered, notices, numba_errors
-from shunter.lean import LeanCompiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 MONTH = 30 * 86_400
@@ -190,7 +189,7 @@ def inlined(function: F) -> F:
 
 def _kernel(function: F, **options: bool) -> F:
     with _our_cache():
-        made = numba.njit(nogil=True, pipeline_class=LeanCompiler, **OPTIONS)(function)
+        made = numba.njit(nogil=True, pipeline_class=lowered.KernelCompiler, **OPTIONS)(function)
     if not numba.config.DISABLE_JIT:
         lowered.called_through(made, lambda: inner(function, **options))
     return cast(F, made)
@@ -241,7 +240,7 @@ def pointer(function: Callable[..., Any], signature: Any) -> Any:
     ours = is_ours(plain)
     try:
         with _our_cache():
-            compiler = LeanCompiler if ours else Compiler
+            compiler = lowered.KernelCompiler if ours else Compiler
             return numba.cfunc(signature, pipeline_class=compiler, nopython=True, **(OPTIONS | {"cache": ours}))(plain)
     except Exception as error:
         if ours:

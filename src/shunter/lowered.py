@@ -22,6 +22,7 @@ from numba.core.compiler import Compiler
 from shunter.lean import LeanCompiler
 
 unliteral = types.unliteral  # type: ignore[attr-defined]
+INLINED = 150  # LLVM's threshold for what is called in several places; its own, 250, takes longer and is not faster
 ENVIRONMENT = "_ZN08NumbaEnv"  # how the names begin of variables that numba sets when it has loaded a function
 
 
@@ -42,6 +43,36 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
         empty = str(self._codegen._create_empty_module(self.name))  # noqa: SLF001
         self._final_module = llvm.parse_assembly("\n".join([empty, *variables]))
         self._finalize_final_module()
+
+
+class MachineCode(JITCodeLibrary):  # type: ignore[misc]
+    """The code of one function and of all that it calls, as the machine runs it."""
+
+    def _optimize_final_module(self) -> None:
+        """Optimise once, knowing that nobody else calls what is linked in, so that what is called once is inlined.
+
+        Numba optimises twice, for references, which kernels do not count.  Loops of kernels go over a few dozen nodes
+        or GPUs at most: longer code for them is not faster, and takes longer to make.
+        """
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.linkonce_odr:
+                function.linkage = "internal"
+        options = llvm.create_pipeline_tuning_options(numba.config.OPT)
+        options.loop_vectorization, options.loop_unrolling = False, False
+        options.inlining_threshold = INLINED
+        builder = llvm.create_pass_builder(self._codegen._tm, options)  # noqa: SLF001
+        builder.getModulePassManager().run(self._final_module, builder)
+
+
+class KernelCompiler(LeanCompiler):
+    """The compiler of kernels that Python calls or has a pointer to."""
+
+    def compile_extra(self, function: Any) -> Any:
+        """Compile a function into a library of ours."""
+        library = MachineCode(self.state.targetctx.codegen(), function.__qualname__)
+        library.enable_object_caching()
+        self.state.library = library
+        return super().compile_extra(function)
 
 
 class WholeTranslator(Compiler):  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shunter.compiled import kernel
+from shunter.draws import next_draw
 from shunter.placers._nodes import is_taken
 from shunter.world import I64
 
@@ -40,5 +41,5 @@ def place(usable: I64, total: I64, order: I64, gpus: int, draw: int, nodes: I64,
         nodes[used], counts[used] = node, amount
         used += 1
         need -= amount
-        draw = (draw * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
+        draw = next_draw(draw)
     return used

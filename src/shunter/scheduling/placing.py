@@ -6,6 +6,7 @@ from typing import Any
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
+from shunter.draws import mixed
 from shunter.instances import cpu_of, mem_of
 from shunter.scheduling.queue.heaps import precedes
 from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch
@@ -109,13 +110,10 @@ def within_limits(world: World, paper: Paper, job: int, node: int) -> int:
 @kernel
 def draw_for(world: World, job: int) -> int:
     """A random number that depends on seed, job and how often it was stopped, and on nothing else (splitmix64)."""
-    mixed = 0
+    drawn = 0
     for value in (world.clock[w.SEED], world.jobs[w.NUMBER, job], world.jobs[w.PREEMPTIONS, job]):
-        mixed = (mixed ^ value) - 7046029254386353131
-        mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
-        mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
-        mixed = mixed ^ (mixed >> 31)
-    return int(mixed & 0x7FFFFFFFFFFFFFFF)
+        drawn = mixed(drawn, value)
+    return int(drawn & 0x7FFFFFFFFFFFFFFF)
 
 
 @kernel

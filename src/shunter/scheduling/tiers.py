@@ -6,6 +6,7 @@ from typing import Any
 
 from shunter import world as w
 from shunter.compiled import kernel
+from shunter.draws import next_draw
 from shunter.placers._nodes import is_taken
 from shunter.scheduling.placing import anywhere, draw_for, may_use, within_limits
 from shunter.scheduling.queue.queue import Paper, Queue, Scratch, Tiers
@@ -170,12 +171,6 @@ def evenly(world: World, usable: I64, mine: I64, gpus: int, racks: int, nodes: I
             if used > 0:
                 return used
     return packed(usable, mine, gpus, nodes, counts)
-
-
-@kernel
-def next_draw(state: int) -> int:
-    """The next state of a sequence of random numbers; use its high bits."""
-    return (state * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
 
 
 @kernel

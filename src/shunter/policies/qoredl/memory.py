@@ -7,6 +7,7 @@ import numpy as np
 from shunter import world as w
 from shunter.arrays import F1, I1, Arrays, Variables, narrowed
 from shunter.compiled import kernel
+from shunter.draws import mixed
 from shunter.world import World
 
 ON_LIGHTEST = 0.95  # of the tasks go to the lightest third of the hosts
@@ -60,13 +61,10 @@ def nothing_adjusted(world: World, most: int, config: QoredlConfig) -> QoredlSta
 @kernel
 def draw_at(world: World, number: int) -> float:
     """A random number from 0 to 1 that depends on the seed, the instant and its number (splitmix64)."""
-    mixed = 0
+    drawn = 0
     for value in (world.clock[w.SEED], world.clock[w.NOW], number):
-        mixed = (mixed ^ value) - 7046029254386353131
-        mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
-        mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
-        mixed = mixed ^ (mixed >> 31)
-    return float((mixed & 0x1FFFFFFFFFFFFF) / 9007199254740992.0)
+        drawn = mixed(drawn, value)
+    return float((drawn & 0x1FFFFFFFFFFFFF) / 9007199254740992.0)
 
 
 @kernel

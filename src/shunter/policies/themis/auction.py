@@ -10,6 +10,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.arrays import I1, Arrays, Variables
 from shunter.compiled import kernel
+from shunter.draws import plus, scrambled, times
 from shunter.model import Renumbering
 from shunter.policies.themis.fairness import (
     Fairness,
@@ -88,10 +89,8 @@ class Auctions(Arrays):
 def draw_for(world: World, job: int, lease: int) -> float:
     """A number that depends on seed, job and the how manieth lease it is, and on nothing else (splitmix64)."""
     number = world.jobs[w.NUMBER, job]
-    mixed = world.clock[w.SEED] * 6364136223846793005 + number * 1442695040888963407 + lease
-    mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
-    mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
-    return float((mixed ^ (mixed >> 31)) & 0xFFFFFFFF)
+    drawn = plus(times(world.clock[w.SEED], 6364136223846793005), times(number, 1442695040888963407))
+    return float(scrambled(plus(drawn, lease)) & 0xFFFFFFFF)
 
 
 @kernel
