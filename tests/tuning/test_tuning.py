@@ -13,13 +13,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import shunter
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.model import GPU, Trace
+from shunter.report.terminal.tuning import _effects, _ending, tuning_view
 from shunter.tuning.judging import Change, surviving
+from shunter.tuning.tuning import prepared
 
 SCENE = "synthetic:jobs=150,gpus=16,load=1.4", "2x8"
 GAP = 10_000  # seconds between groups of jobs, so that each finds the cluster empty
@@ -259,13 +262,14 @@ def test_a_search_on_dask_finds_the_same(monkeypatch, tmp_path):
 
 def test_policies_and_settings_are_chosen_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHUNTER_RUNS", str(tmp_path))
-    options = ["-c", SCENE[1], "-p", "any", "--budget", "16", "--workers", "1", "--against", "fifo", "--json"]
+    options = ["-c", SCENE[1], "-p", "any", "--budget", "5", "--workers", "1", "--against", "fifo", "--json"]
     result = CliRunner().invoke(app, ["tune", SCENE[0], *options])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["search"] == "random"
     assert found["given"] == "fifo"
-    assert len(found["tried"]) == 16
+    assert len(found["tried"]) == 5
+    assert (len(found["policies"]), found["against"]) == (5, True)
     assert found["best"]["value_s"] == min(row["value_s"] for row in found["tried"])
     assert shunter.policy(found["best"]["policy"])
     effects = {row["measure"]: row for row in found["effects"]}
@@ -327,3 +331,41 @@ def test_halving_takes_jobs_that_all_come_at_once(tmp_path) -> None:
     trace.write_text("job_id,submit,duration,gpus\n" + "".join(f"j{i},5,{100 * i},1\n" for i in range(1, 13)))
     found = shunter.tune(trace, "1x2", "tiresias", budget=2, search="halving", validate="none", workers=1)
     assert found.given in {each.policy for each in found.tried}
+
+
+def test_a_budget_below_the_number_of_policies_is_drawn_from_all_of_them() -> None:
+    few = [prepared(*SCENE, "any", budget=8, seed=seed) for seed in (0, 0, 1)]
+    begun = [task.begun for task in few]
+    assert begun[0] == begun[1] != begun[2]
+    assert all(len(each) == 8 and each[0] == "tiresias" for each in begun)
+    assert begun[0][1:] != [each for each in few[0].plain if each != "tiresias"][:7]
+    enough = prepared(*SCENE, "any", budget=len(few[0].plain))
+    assert set(enough.begun) == set(enough.plain)
+
+
+def test_policies_that_were_not_tried_are_said_to_be_left_out() -> None:
+    row = {"policy": "fifo", "tied": False, "abandoned": ""}
+    found = {"tried": [row], "objective": "jct", "repeats": 1, "jobs": 40, "seed": 3, "choosable": 5}
+    said = _ending({**found, "policies": ["fifo", "sjf"]}, 1)
+    assert "2 of 5 policies were tried, drawn by seed 3: fifo, sjf. A --budget of 6 tries all of them." in said
+    assert "of 5 policies" not in _ending({**found, "policies": list("abcde")}, 1)
+
+
+def test_the_policy_to_compare_with_is_not_the_one_that_is_searched() -> None:
+    found = shunter.tune(*SCENE, "fifo", tries={"backfill": ["easy"]}, against="sjf", workers=1)
+    assert {each.policy for each in found.tried} == {"sjf", "fifo", "fifo:backfill=easy"}
+    assert found.given == "sjf"
+    assert "as given" not in found.verdicts[0].words
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(tuning_view(found.as_dict()))
+    assert "sjf (compared with)" in shown.get()
+    assert "as given" not in shown.get()
+
+
+def test_many_preemptions_are_a_plain_number() -> None:
+    effect = {"measure": "preemptions", "label": "preemptions", "given": 1540.0, "best": 12.0, "ratio": 0.0078}
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(_effects({"given": "tiresias", "effects": [effect]}))
+    assert "1,540" in shown.get()

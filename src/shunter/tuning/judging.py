@@ -71,7 +71,8 @@ class Judgement:
 
     objective: str
     policy: str  # the best by this objective on the jobs that the search saw
-    chosen: bool  # it is not the policy as given
+    given: str  # the policy that it is compared with ...
+    against: bool  # ... which is another one than the policy that was searched
     seen: Estimate  # the change on the jobs that the search saw
     unseen: Estimate | None = None  # that on others; None: it was not judged
     part: Estimate | None = None  # of the gain that is there on the others, too
@@ -96,13 +97,18 @@ class Judgement:
     def words(self) -> str:
         """All of it in a sentence."""
         label = LABELS[self.objective]
-        if not self.chosen:
-            return f"By {label}, nothing that was tried did better than the policy as given."
+        if self.policy == self.given:
+            return f"By {label}, nothing that was tried did better than {self._base}."
         head = f"{self.policy}: on the jobs it was chosen on: {percent(self.seen.value)} {label}{_interval(self.seen)}"
+        head += f" against {self.given}" if self.against else ""
         if self.unseen is None:
             return head + "."
         there = f"on {self.where} that it did not see: {percent(self.unseen.value)}{_interval(self.unseen)}"
         return f"{head}; {there}: {self._fate}."
+
+    @property
+    def _base(self) -> str:
+        return self.given if self.against else "the policy as given"
 
     @property
     def _fate(self) -> str:
@@ -112,7 +118,7 @@ class Judgement:
         if not self.shown:
             return "no difference is shown there, so none of the gain is shown to survive"
         if self.unseen.value > 0:
-            return "nothing of the gain survives; it is worse there, so keep the policy as given"
+            return f"nothing of the gain survives; it is worse there, so keep {self._base}"
         if self.survives is None:
             return "it is better there, but the gain before is not clear, so no part of it can be said to survive"
         if self.survives.low >= 1:

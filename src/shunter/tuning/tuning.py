@@ -16,7 +16,7 @@ from shunter.clusters.stop_costs import USUAL, OverheadLike, text_of
 from shunter.errors import PolicyError, RunError, did_you_mean
 from shunter.model import Trace
 from shunter.processes import Progress
-from shunter.seeding import check_seed
+from shunter.seeding import check_seed, rng
 from shunter.setup import SYNTHETIC, ClusterLike, TraceLike, read_trace, window_of
 from shunter.simulation import resolve
 from shunter.sweeps.analysis import unbeaten
@@ -80,7 +80,7 @@ class Tuning:
     """
 
     objectives: tuple[str, ...]  # the first one decides which is the best
-    given: str  # the policy as it was given
+    given: str  # the policy that the best is compared with
     tried: tuple[Tried, ...]  # the best first
     verdicts: tuple[Judgement, ...]  # per objective
     where: str  # the jobs that it was judged on, in words; "": none
@@ -89,6 +89,9 @@ class Tuning:
     seed: int
     ran: int  # runs that were not there from before
     search: str = "grid"  # how settings were found
+    policies: tuple[str, ...] = ()  # that were tried, where a search chose among several ...
+    choosable: int = 0  # ... of this many
+    against: bool = False  # whether the best is compared with another policy than the one that was searched
 
     @property
     def best(self) -> Tried:
@@ -110,6 +113,7 @@ class Tuning:
             "tried": [each.as_dict(first) for each in self.tried],
             "verdicts": [each.as_dict() for each in self.verdicts], "validation": judged,
             "effects": [each.as_dict() for each in self.effects], "search": self.search,
+            "policies": list(self.policies), "choosable": self.choosable, "against": self.against,
             "jobs": self.jobs[0], "repeats": self.repeats, "seed": self.seed, "ran": self.ran,
         }  # fmt: skip
 
@@ -128,7 +132,7 @@ class Tuning:
 class SearchTask:
     """What is searched, and where."""
 
-    policy: str
+    policy: str  # that the best is compared with
     grid: Grid
     objectives: tuple[str, ...]
     ground: Ground
@@ -139,6 +143,26 @@ class SearchTask:
     spaces: tuple[PolicySpace, ...] = ()  # what is drawn from; none: the grid is gone through
     budget: int = 0  # settings that are drawn
     method: str = "grid"
+    searched: str = ""  # the policy whose values are gone through
+
+    @property
+    def against(self) -> bool:
+        """Whether the best is compared with another policy than the one that is searched."""
+        return self.policy != self.searched
+
+    @property
+    def plain(self) -> tuple[str, ...]:
+        """The policies without any change of what is searched."""
+        return tuple(dict.fromkeys(resolve(space.policy).text for space in self.spaces))
+
+    @property
+    def begun(self) -> list[str]:
+        """What a search begins with: the policies as they are, or as many as there is a budget for, by lot."""
+        others = [each for each in self.plain if each != self.policy]
+        if self.method != HALVING and len(others) > self.budget - 1:
+            drawn = rng(self.ground.seed, "policies to begin with").permutation(len(others))
+            others = [others[at] for at in sorted(drawn[: self.budget - 1].tolist())]
+        return [self.policy, *others]
 
     @property
     def seen(self) -> JobSample:
@@ -267,6 +291,7 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     where = DRAWN if drawn else f"{LATER} (from {validate or _when(whole, split)} on)" if split else ""
     jobs = (len(window) - later, len(window) if drawn else later)
     task = SearchTask(given, grid, tuple(dict.fromkeys(objectives)), ground, place, after, where, jobs)
+    task = replace(task, searched="" if policy == ANY else resolve(policy).text)
     return replace(task, spaces=spaces, budget=budget or BUDGET, method=method) if spaces else task
 
 
@@ -328,9 +353,10 @@ def tuned(
         for each, front in zip(tried, _fronts(task, tried), strict=True)
     ]
     seed = task.ground.seed
+    policies = tuple(each for each in task.begun if each in task.plain) if len(task.plain) > 1 else ()
     return Tuning(
         task.objectives, task.policy, tuple(rows), tuple(verdicts), task.where, task.jobs, repeat, seed, runs.ran,
-        task.method,
+        task.method, policies, len(task.plain), task.against,
     )  # fmt: skip
 
 
@@ -351,9 +377,10 @@ def _searched(task: SearchTask, runs: Evaluator) -> list[Evaluated]:
             _halved(task, runs, objective, values)
         elif task.spaces:
             drawn = search_named(task.method, task.spaces, task.budget, task.ground.seed)
-            sampled(drawn, list(dict.fromkeys((task.policy, *_plain(task.spaces))))[: task.budget], values)
+            sampled(drawn, task.begun, values)
         else:
-            search(task.policy, task.grid, values)
+            values([task.policy])
+            search(task.searched, task.grid, values)
     return sorted(tried.values(), key=lambda each: each.value(task.objectives[0]))
 
 
@@ -371,13 +398,7 @@ def _halved(
         sample = JobSample(replace(task.place, jobs=replace(task.place.jobs, until=until)))
         return [each.value(objective) for each in runs.evaluate(sample, policies)]
 
-    given = [task.policy]
-    halved(drawn_settings(task.spaces, (*given, *_plain(task.spaces)), task.budget, task.ground.seed), given, values_at)
-
-
-def _plain(spaces: Sequence[PolicySpace]) -> list[str]:
-    """The policies without any change of what is searched."""
-    return [resolve(space.policy).text for space in spaces]
+    halved(drawn_settings(task.spaces, task.begun, task.budget, task.ground.seed), [task.policy], values_at)
 
 
 def _fronts(task: SearchTask, tried: Sequence[Evaluated]) -> list[bool]:
@@ -418,10 +439,10 @@ def _verdict(task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated], obje
 
     seen, sample = on(task.seen), task.unseen(runs.repeats)
     if sample is None:
-        return Judgement(objective, best, best != task.policy, seen.estimate)
+        return Judgement(objective, best, task.policy, task.against, seen.estimate)
     unseen, where = on(sample), DRAWN if task.later is None else LATER
     part = surviving(seen, unseen)
-    return Judgement(objective, best, best != task.policy, seen.estimate, unseen.estimate, part, where)
+    return Judgement(objective, best, task.policy, task.against, seen.estimate, unseen.estimate, part, where)
 
 
 def _nested(numbers: Mapping[str, float]) -> dict[str, dict[str, float]]:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import duration, table
+from shunter.report.terminal.tables import duration, number, table
 
 SHOWN = 12
 WHAT = {"jct": "mean JCT", "wait": "mean wait", "tail": "P99 of the wait"}
@@ -20,14 +20,15 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
     """A search (see ``Tuning.as_dict``): the best settings first, those on unseen jobs, and the verdict in words."""
     several, tried = len(found["objectives"]) > 1, found["tried"]
     shown = [row for at, row in enumerate(tried) if at < SHOWN or (several and row["front"])]
-    parts: list[RenderableType] = [_table(shown, "", several), Text(_ending(found, len(shown)))]
+    parts: list[RenderableType] = [_table(shown, {}, several), Text(_ending(found, len(shown)))]
     unseen = [{**row, **row["unseen"]} for row in tried if row["unseen"] is not None]
     if found["validation"] is None:
         parts.append(Text(WARNING, style="dim"))
     else:
         jobs, where = found["validation"]["jobs"], found["validation"]["on"]
         parts += [Text(""), Text(f" On {where} that the search did not see, {jobs:,} jobs:")]
-        parts.append(_table(unseen, found["given"], False))
+        label = "compared with" if found["against"] else "as given"
+        parts.append(_table(unseen, {found["given"]: label}, False))
     if found["search"] != "grid" and found["best"]["policy"] != found["given"]:
         parts += [Text(""), Text(" What the best buys and costs there:"), _effects(found)]
     parts += [Text(f" {verdict['words']}") for verdict in found["verdicts"]]
@@ -37,16 +38,17 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
 def _effects(found: Mapping[str, Any]) -> RenderableType:
     made = table("measure", found["given"], "best", "ratio")
     for row in found["effects"]:
-        shown = duration if row["measure"].split(".")[-2:][0] in ("jct_s", "wait_s") else "{:,.3g}".format
+        shown = duration if row["measure"].split(".")[-2:][0] in ("jct_s", "wait_s") else number
         numbers = [shown(row[key]) if row[key] is not None else "-" for key in ("given", "best")]
         made.add_row(Text(row["label"]), *numbers, "-" if row["ratio"] is None else f"{row['ratio']:.2f}")
     return made
 
 
-def _table(rows: Any, given: str, several: bool) -> RenderableType:
+def _table(rows: Any, labels: Mapping[str, str], several: bool) -> RenderableType:
     made = table("policy", "JCT\nmean", "wait\nmean", "wait\np99", *(["Pareto\nfront"] if several else []))
     for row in rows:
-        name = f"{row['policy']} (as given)" if row["policy"] == given else row["policy"]
+        label = labels.get(row["policy"])
+        name = f"{row['policy']} ({label})" if label else row["policy"]
         numbers = [Text(duration(row[key][point])) for key, point in COLUMNS]
         made.add_row(Text(name), *numbers, *([Text("yes" if row["front"] else "beaten")] if several else []))
     return made
@@ -61,4 +63,15 @@ def _ending(found: Mapping[str, Any], shown: int) -> str:
     gone = sum(bool(row["abandoned"]) for row in tried)
     close = f"; {gone} were abandoned{close}" if gone else close
     head = f" {len(tried)} settings tried on {found['jobs']:,} jobs{runs}, ordered by {first}{left}."
-    return f"{head} Best: {tried[0]['policy']}{close}"
+    return f"{head}{_left_out(found)} Best: {tried[0]['policy']}{close}"
+
+
+def _left_out(found: Mapping[str, Any]) -> str:
+    """That the budget was too small for every policy, so that the best is the best of some."""
+    among, all_of_them = found["policies"], found["choosable"]
+    if not among or len(among) == all_of_them:
+        return ""
+    return (
+        f" {len(among)} of {all_of_them} policies were tried, drawn by seed {found['seed']}: {', '.join(among)}."
+        f" A --budget of {all_of_them + 1} tries all of them."
+    )
