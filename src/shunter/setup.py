@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -96,17 +96,20 @@ class Setup:
         """How many jobs report losses, in words; "": there is no file."""
         if not self.losses:
             return ""
-        named, trace = self.loss_curves(), self.trace
+        named, trace = self.loss_curves, self.trace
         known = np.array([*(name in named for name in trace.loss_curves), False])
         jobs = int((known[trace.loss_curve] & (trace.declarations > 0)).sum())
         none = "" if jobs else "; a job needs a loss_curve of the file, and declared work"
         return f"losses as in {Path(self.losses).name} for {jobs:,} jobs{none}"
 
+    @cached_property
     def loss_curves(self) -> dict[str, tuple[float, ...]]:
-        """The loss curves of the user's file, by name."""
+        """The loss curves of the user's file that jobs name, by name."""
         from shunter.traces.measurements import read_losses
 
-        return read_losses(Path(self.losses)) if self.losses else {}
+        named = set(self.trace.loss_curves)
+        found = read_losses(Path(self.losses)) if self.losses else {}
+        return {name: curve for name, curve in found.items() if name in named}
 
     @property
     def scaling_remark(self) -> str:
@@ -302,7 +305,7 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
         losses=str(Path(losses).resolve()) if str(losses) else "",
     )
     found.speeds()
-    found.loss_curves()
+    _ = found.loss_curves
     _check_models(found)  # refused before anything is run
     return found
 

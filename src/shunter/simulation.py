@@ -252,7 +252,7 @@ def simulator_for(draw: Draw, policy: Any, decisions: bool = False) -> tuple[Sim
     setup, trace = draw.setup, draw.trace
     workloads = _workloads(policy, trace, draw.seed, setup.cluster.sharing)
     choices: dict[str, Any] = {"network": setup.costs(), "contention": setup.contention, "workloads": workloads}
-    choices |= {"scaling": setup.speeds(), "losses": setup.loss_curves()}
+    choices |= {"scaling": setup.speeds(), "losses": setup.loss_curves}
     scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
     made = Simulator(trace, setup.cluster, seed=draw.seed + draw.repeat, scenario=scenario, reasons=decisions)
     return made, scenario

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import cluster, column, ends, jobs, play, story
+from worlds import RandomActions, cluster, column, ends, jobs, play, story
 
 import shunter
 from shunter import world as w
 from shunter.cluster import NodeGroup
 from shunter.errors import TraceError
 from shunter.instances import CPU_POWER, SERVED, training_by_width
-from shunter.model import GPU, NOTHING, Migrate, Plan, Preempt, Resize, Start
+from shunter.model import GPU, Migrate, Preempt, Resize, Start
 from shunter.scaling.curves import Scaling, ScalingCurve
 from shunter.sim import Scenario, Simulator
 from shunter.testing import invariants
@@ -151,6 +151,27 @@ def test_a_view_shows_speeds_with_servers_and_by_cpu():
 # -------------------------------------------------------------------------------------------------------- what is read
 
 
+@pytest.mark.parametrize("huge", [2**63, -(2**63) - 1, 10**30])
+def test_numbers_that_64_bits_cannot_hold_are_refused_by_name(huge):
+    trace = jobs((0, 1000, 2, VERTICAL))
+    plans = {
+        0: [[Start(0, [0, 1], cpu=huge)]],
+        1: [[Start(0, [0, 1], mem=huge)]],
+        2: [[Start(0, [0, 1], servers=huge)]],
+        3: [[Start(0, [0, huge])]],
+        4: [[Start(huge, [0, 1])]],
+        5: [[Start(0, [0, 1])]],
+        6: [[Resize(0, [0, 1], cpu=huge)]],
+        7: [[Resize(0, [huge, 0, 1])]],
+    }
+    no_gpu, no_job = "there is no such GPU", "there is no such job"
+    assert play(trace, cluster(HOST), plans).refused == [
+        (0, CPU_OUTSIDE), (1, MEM_OUTSIDE), (2, SERVERS), (3, no_gpu), (4, no_job), (6, CPU_OUTSIDE), (7, no_gpu),
+    ]  # fmt: skip
+    run = play(trace, cluster(HOST), {0: [[Start(0, [0, 1], until=2**63)]]})
+    assert (run.refused, ends(run)) == ([], [1000])
+
+
 def test_wrong_ranges_are_refused_with_job_or_line(tmp_path):
     for wrong, must in (
         ({"cpus": 4000, "min_cpus": 3000}, "min_cpus and max_cpus must be a range"),
@@ -165,7 +186,8 @@ def test_wrong_ranges_are_refused_with_job_or_line(tmp_path):
         ("cpus,min_cpus", "4,3", r"line 2: min_cpus and max_cpus must be a range.*got 3 \.\. 0 for 2 cores; correct"),
         ("mem_gib,max_mem_gib", "4,1", r"line 2: min_mem_gib.*got 0 \.\. 1 for 2 GiB; correct"),
         ("servers", "2", r"line 2: servers must leave a worker.*got 2 of 2, min_gpus 0; correct"),
-        ("max_cpus", "-1", "line 2: max_cpus must be a number from 0"),
+        ("max_cpus", "-1", "line 2: max_cpus must be 0, or a number from 0.001"),
+        ("max_cpus", "1e-9", "line 2: max_cpus must be 0, or a number from 0.001.*got '1e-9'; correct"),
         ("servers", "1.5", "line 2: servers must be a whole number"),
     ):
         (tmp_path / "bad.csv").write_text(f"job_id,submit,duration,gpus,{columns}\na,0,10,2,{row}\n")
@@ -195,22 +217,11 @@ def test_an_excerpt_goes_on_with_what_instances_have():
 # ------------------------------------------------------------------------------------------- against the reference
 
 
-class RandomInstances:
-    """Starts and resizes jobs with any width, CPU, memory and servers that there is room for, drawn from a seed."""
+class RandomInstances(RandomActions):
+    """Starts and resizes jobs with any width, CPU, memory and servers that there is room for."""
 
-    needs: frozenset = frozenset()
-
-    def __init__(self, seed):
-        self.seed = seed
-
-    def start(self, cluster, previous=None):
-        return {"draws": np.random.default_rng(self.seed), "at": -1}
-
-    def decide(self, view, memory):
-        if memory["at"] == view.now:
-            return NOTHING  # once at each instant
-        memory["at"], draws, actions = view.now, memory["draws"], []
-        free = [gpu for node in range(len(view.nodes.free)) for gpu in view.free_gpus(node).tolist()]
+    def actions(self, view, draws, free):
+        actions = []
         room = np.array([view.nodes.cpu_free, view.nodes.mem_free])
         for job in [*view.running.tolist(), *view.pending.tolist()]:
             mine = list(view.placement(job))
@@ -228,7 +239,7 @@ class RandomInstances:
             if (after >= 0).all():
                 actions.append(Resize(job, chosen, **more) if mine else Start(job, chosen, **more))
                 free, room = [gpu for gpu in pool if gpu not in chosen], after
-        return Plan(actions)
+        return actions
 
     @staticmethod
     def _on(view, gpus, each):

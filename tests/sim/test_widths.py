@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import cluster, column, ends, jobs, play, story
+from worlds import RandomActions, cluster, column, ends, jobs, play, story
 
 import shunter
 from shunter import world as w
 from shunter.cluster import NodeGroup
 from shunter.errors import TraceError
-from shunter.model import GPU, NOTHING, Migrate, Plan, Resize, Start, Trace
+from shunter.model import GPU, Migrate, Resize, Start, Trace
 from shunter.network.placing import Costs, TierNetwork
 from shunter.scaling.curves import Scaling, ScalingCurve
 from shunter.sim import Scenario, Simulator
@@ -107,23 +107,10 @@ def test_a_view_shows_ranges_work_and_speeds_as_a_live_cluster_knows_them():
 # ------------------------------------------------------------------------------------------- against the reference
 
 
-class RandomWidths:
-    """Starts jobs on any width that is free, and resizes at random; its choices are drawn from a seed."""
+class RandomWidths(RandomActions):
+    """Starts jobs on any width that is free, and resizes at random."""
 
-    needs: frozenset = frozenset()
-
-    def __init__(self, seed):
-        self.seed = seed
-
-    def start(self, cluster, previous=None):
-        return {"draws": np.random.default_rng(self.seed), "at": -1}
-
-    def decide(self, view, memory):
-        draws = memory["draws"]
-        if memory["at"] == view.now:
-            return NOTHING  # once at each instant
-        memory["at"] = view.now
-        free = [gpu for node in range(len(view.nodes.free)) for gpu in view.free_gpus(node).tolist()]
+    def actions(self, view, draws, free):
         actions = []
         for job in view.running.tolist():
             mine = list(view.placement(job))
@@ -141,7 +128,7 @@ class RandomWidths:
                 chosen = sorted(draws.permutation(free)[:width].tolist())
                 free = [gpu for gpu in free if gpu not in chosen]
                 actions.append(Start(job, chosen))
-        return Plan(actions)
+        return actions
 
 
 def worlds_drawn():

@@ -19,6 +19,25 @@ KINDS |= {getattr(w, name): name for name in ["SLEEP", "WAKE", "REASSIGN", "EQUI
 NAMES = ("user", "vc", "gpu_type", "model", "loss_curve")
 
 
+class RandomActions:
+    """A policy that acts at random, once at each instant; a subclass draws the actions."""
+
+    needs: frozenset = frozenset()
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def start(self, cluster, previous=None):
+        return {"draws": np.random.default_rng(self.seed), "at": -1}
+
+    def decide(self, view, memory):
+        if memory["at"] == view.now:
+            return NOTHING
+        memory["at"] = view.now
+        free = [gpu for node in range(len(view.nodes.free)) for gpu in view.free_gpus(node).tolist()]
+        return Plan(self.actions(view, memory["draws"], free))
+
+
 def jobs(*rows, **shared):
     """A trace of jobs (submit, duration, gpus, further columns as a dict); names become codes."""
     columns = {"submit": [row[0] for row in rows], "duration": [row[1] for row in rows]}

@@ -9,6 +9,8 @@ import shunter
 from shunter import experiment
 from shunter.cli.main import app
 from shunter.errors import ModelError
+from shunter.setup import set_up
+from shunter.traces import measurements
 from shunter.traces.measurements import read_losses
 
 JOBS = "job_id,submit,duration,gpus,min_gpus,max_gpus,declared,loss_curve\n" + "".join(
@@ -33,6 +35,19 @@ def test_losses_come_in_equal_steps_up_to_the_last_iteration(files, tmp_path):
     assert len(found["falls"]) == 100
     (tmp_path / "one.csv").write_text("iteration,loss\n1,3\n2,1\n")
     assert list(read_losses(tmp_path / "one.csv")) == ["one"]
+
+
+def test_a_file_is_read_once_and_only_curves_of_jobs_are_kept(files, monkeypatch):
+    jobs, losses = files
+    losses.write_text(CURVES + "other,1,2\n")
+    reads = []
+    monkeypatch.setattr(measurements, "read_losses", lambda path: reads.append(path) or read_losses(path))
+    setup = set_up(jobs, "1x4", losses=losses)
+    assert list(setup.loss_curves) == ["flat", "falls"]
+    assert "for 2 jobs" in setup.losses_remark
+    assert len(reads) == 1
+    shunter.simulate(jobs, "1x4", "slaq", losses=losses)
+    assert len(reads) == 2
 
 
 def test_slaq_serves_the_job_whose_loss_still_falls(files):
@@ -91,6 +106,7 @@ def test_a_file_that_no_job_names_is_said(files, tmp_path):
             "curve,iteration,loss\na,2,2\nb,1,2\na,2,1\n",
             "line 4: iteration must rise within a curve, got 2 of 'a' after as many or more; sort the rows",
         ),
+        ("curve,iteration,loss\n", "there is a header but no measurement; add a line for each"),
         ("curve,loss\na,1\n", "iteration"),
         ("", ""),
     ],

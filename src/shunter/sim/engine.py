@@ -275,9 +275,9 @@ class Simulator:
         gpu_ids: list[int] = []
         rows = []
         for action in actions:
-            gpus = sorted(action.gpus) if isinstance(action, Start | Migrate | Resize) else []
+            gpus = sorted(map(_held, action.gpus)) if isinstance(action, Start | Migrate | Resize) else []
             gpu_ids += gpus
-            rows.append(_row(action, len(gpus)))
+            rows.append([_held(number) for number in _row(action, len(gpus))])
         table = np.array(rows, np.int64).reshape(-1, w.ACTION_COLUMNS)
         counts = np.array([len(rows), len(gpu_ids), 0], np.int64)
         nothing = np.zeros((0, w.REASON_COLUMNS), np.int64)
@@ -525,7 +525,7 @@ class _Progress:
 def _row(action: Action, size: int) -> tuple[int, ...]:  # noqa: PLR0911 one per kind
     match action:
         case Start(job, _, until, shared):
-            lease = w.NEVER if until is None else until
+            lease = w.NEVER if until is None else min(until, w.NEVER)
             return w.A_START, job, size + (w.SHARED if shared else 0), lease, *_each(action)
         case Preempt(job, keep):
             return w.A_PREEMPT, job, 0, int(keep), 0, 0, 0
@@ -539,6 +539,11 @@ def _row(action: Action, size: int) -> tuple[int, ...]:  # noqa: PLR0911 one per
             return w.A_ASSIGN, node, 0, vc, 0, 0, 0
         case Timer(at):
             return w.A_TIMER, 0, 0, at, 0, 0, 0
+
+
+def _held(number: int) -> int:
+    """A number of an action; one that 64 bits can't hold becomes -1, which is no job, no GPU and in no range."""
+    return number if -(2**63) <= number < 2**63 else -1
 
 
 def _each(action: Start | Resize) -> tuple[int, int, int]:

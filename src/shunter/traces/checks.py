@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 REQUIRED = ("job_id", "submit", "duration", "gpus")
 RANGE = ("min_gpus", "max_gpus")
 AMOUNTS = {"cpus": ("cores", 1000), "mem_gib": ("GiB", 1024)}  # of an instance
+EACH = tuple(f"{end}_{name}" for name in AMOUNTS for end in ("min", "max"))  # 0: not given
 RANGED = (*RANGE, *(name for each in AMOUNTS for name in (each, f"min_{each}", f"max_{each}")), "servers")
 SHOWN = 5  # problems reported in full; the rest are counted
 FIRST = ", the first:"  # what stands before them in a remark
@@ -127,6 +128,8 @@ def requirement(field: str, name: str, about: Column, factor: float = 1.0, unit:
         return f"{field} must be a whole number from 1 to {high:g}, or a share of one GPU from {low:g} to 1"
     kind = "a whole number" if about.scale == 1 else "a number"
     named = unit or about.unit
+    if name in EACH:
+        kind, low = "0, or a number", 1 / about.scale
     return f"{field} must be {kind} from {low / factor:g} to {high / factor:g}" + (f" ({named})" if named else "")
 
 
@@ -145,6 +148,8 @@ def number_is_wrong(name: str, about: Column, values: F64) -> NDArray[np.bool_]:
         wrong |= (values > 1) & (values != np.floor(values))
     elif about.scale == 1:
         wrong |= values != np.floor(values)
+    elif name in EACH:
+        wrong |= (values > 0) & (np.rint(values * about.scale) < 1)
     return wrong
 
 

@@ -162,9 +162,8 @@ def _table(file: Path, required: Sequence[str]) -> Table:
     try:
         return read_table(source, required)
     except TraceError as error:
-        raise ModelError(
-            str(error).replace("name another format, or leave --format out to detect it", "correct it")
-        ) from None
+        said = str(error).replace("name another format, or leave --format out to detect it", "correct it")
+        raise ModelError(said.replace("no job; add a line per job", "no measurement; add a line for each")) from None
 
 
 def _columns(table: Table, ours: Mapping[str, str]) -> dict[str, F64 | list[str]]:

@@ -10,8 +10,8 @@ import numpy as np
 from shunter import world as w
 from shunter.model import View
 from shunter.testing.resizing.active import OVERRUN, ActiveJobs
-from shunter.testing.resizing.placing import CAREFUL
-from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory, Widths
+from shunter.testing.resizing.placing import CAREFUL, Widths
+from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory
 from shunter.testing.resizing.shares import LATER, NOT_ADMITTED, DatedJob, PlainShares, admit_all
 from shunter.world import F64, I64
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -63,51 +63,43 @@ class FreeRoom:
         return sorted(found)
 
 
-def plan_for(
-    view: View,
-    active: ActiveJobs,
-    wanted: I64,
-    order: Sequence[int],
-    cpu: Mapping[int, int],
-    servers: Mapping[int, int],
-    *,
-    style: str = COMPACT,
-    squeezes: bool = False,
-) -> list[Action]:
-    """The actions that give jobs the widths ``wanted`` (0: none) as far as there is room, first in ``order`` first.
+@dataclass(frozen=True)
+class Widths:
+    """How many GPUs each job should have, 0: none; and whose turn it is first."""
 
-    A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better. ``cpu`` and
-    ``servers`` are of jobs whose instances change. With ``squeezes``, a job that finds no room may begin with less CPU.
+    wanted: I64  # (jobs,)
+    order: list[int]
+    cpu: dict[int, int] = field(default_factory=dict)  # milli-cores of each instance, where that changes
+    servers: dict[int, int] = field(default_factory=dict)  # parameter servers, where they are not as usual
+
+
+def plan_for(view: View, active: ActiveJobs, widths: Widths, style: str, squeezes: bool) -> list[Action]:
+    """The actions that give jobs these widths as far as there is room.
+
+    A job that shrinks keeps some of its GPUs; one that grows keeps what it has if it finds nothing better. With
+    ``squeezes``, a job that finds no room may begin with less CPU.
     """
     if style == CAREFUL:
-        wanted = _without_needless(view, active, wanted, order)
-    return _changes(view, active, wanted, order, cpu, servers, style=style, squeezes=squeezes)[0]
+        widths = _without_needless(view, active, widths)
+    return _changes(view, active, widths, style, squeezes)[0]
 
 
-def _without_needless(view: View, active: ActiveJobs, wanted: I64, order: Sequence[int]) -> I64:
+def _without_needless(view: View, active: ActiveJobs, widths: Widths) -> Widths:
     """The same widths, but jobs keep their GPUs if nobody would take any of those that they should give up."""
-    _, room = _changes(view, active, wanted, order, {}, {}, style=CAREFUL)
-    free, wanted = {gpu for node in room.gpus for gpu in node}, wanted.copy()
+    _, room = _changes(view, active, Widths(widths.wanted, widths.order), CAREFUL, squeezes=False)
+    free, wanted = {gpu for node in room.gpus for gpu in node}, widths.wanted.copy()
     for at in np.flatnonzero(active.runs & (wanted < active.width)).tolist():
         left = len(free & set(view.placement(int(active.rows[at]))))
         if not active.stays[at] and left == active.width[at] - wanted[at]:
             wanted[at] = active.width[at]
-    return wanted
+    return replace(widths, wanted=wanted)
 
 
 def _changes(
-    view: View,
-    active: ActiveJobs,
-    wanted: I64,
-    order: Sequence[int],
-    cpu: Mapping[int, int],
-    servers: Mapping[int, int],
-    *,
-    style: str,
-    squeezes: bool = False,
+    view: View, active: ActiveJobs, widths: Widths, style: str, squeezes: bool
 ) -> tuple[list[Action], FreeRoom]:
     """The actions, and what is free after them."""
-    room = FreeRoom.of(view)
+    wanted, cpu, room = widths.wanted, widths.cpu, FreeRoom.of(view)
     actions: list[Action] = []
     now = {at: int(view.jobs.cpu_now[job]) for at, job in enumerate(active.rows.tolist())}
     for at in np.flatnonzero(active.runs & (wanted < active.width)).tolist():
@@ -130,7 +122,7 @@ def _changes(
         fits = all(room.cpu[node] >= cpu[at] * int((nodes == node).sum()) for node in nodes.tolist())
         room.shift(job, held, -1, cpu[at] if fits else now[at])
         actions += [Resize(job, held, cpu=cpu[at])] if fits else []
-    for at in order:
+    for at in widths.order:
         job, width = int(active.rows[at]), int(wanted[at])
         if width <= active.width[at] or (active.runs[at] and active.stays[at]):
             continue
@@ -144,7 +136,7 @@ def _changes(
             room.shift(job, held, -1, each)
             continue
         room.shift(job, gpus, -1, each)
-        serving = servers.get(at) if len(gpus) == width else None
+        serving = widths.servers.get(at) if len(gpus) == width else None
         other = each if each != now[at] else None
         actions.append(
             Resize(job, gpus, other, None, serving) if held else Start(job, gpus, cpu=other, servers=serving)

@@ -13,8 +13,8 @@ from shunter.cluster import Cluster
 from shunter.model import NOTHING, Plan, Timer, View
 from shunter.scheduling.resizing.policy import work_expected
 from shunter.testing.resizing.active import ActiveJobs, active_jobs, expected_work
-from shunter.testing.resizing.placing import COMPACT, plan_for
-from shunter.world import F64, I64
+from shunter.testing.resizing.placing import COMPACT, Widths, plan_for
+from shunter.world import F64
 
 MOST_TURNS = 8  # decisions at one instant
 
@@ -31,16 +31,6 @@ class PlainResizingMemory:
     ratios: list[float] = field(default_factory=list)  # work of ended jobs over what somebody had said of it
     expected: dict[int, float] = field(default_factory=dict)  # job -> its work in all, as expected when it came
     own: dict[str, Any] = field(default_factory=dict)  # what only one policy remembers
-
-
-@dataclass(frozen=True)
-class Widths:
-    """How many GPUs each job should have, 0: none; and whose turn it is first."""
-
-    wanted: I64  # (jobs,)
-    order: list[int]
-    cpu: dict[int, int] = field(default_factory=dict)  # milli-cores of each instance, where that changes
-    servers: dict[int, int] = field(default_factory=dict)  # parameter servers, where they are not as usual
 
 
 @dataclass(frozen=True)
@@ -89,8 +79,7 @@ class PlainResizing(ABC):
         if not len(active):
             return NOTHING
         widths = self.widths(view, active, memory)
-        changes = (widths.wanted, widths.order, widths.cpu, widths.servers)
-        actions = plan_for(view, active, *changes, style=self.style, squeezes=self.squeezes)
+        actions = plan_for(view, active, widths, self.style, self.squeezes)
         if not actions:
             memory.own["releases"] = releases
         step = round(self.interval * 1000)

@@ -13,8 +13,8 @@ from shunter.model import View
 from shunter.policies.qoredl.memory import draw_at
 from shunter.testing.resizing.active import ActiveJobs
 from shunter.testing.resizing.adjusting import THETA, AdjusterCases, Option, adjusted, exhaustive, genetic
-from shunter.testing.resizing.placing import LIGHTEST
-from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory, Widths
+from shunter.testing.resizing.placing import LIGHTEST, Widths
+from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory
 from shunter.world import F64
 
 TICK_S = 26.2  # of the scheduler's loop, by the authors' code

@@ -13,8 +13,8 @@ from shunter.policies.slaq import fall_of
 from shunter.predictors.progress.curves import BINS
 from shunter.predictors.progress.extrapolating import SMALLEST_LOSS
 from shunter.testing.resizing.active import ActiveJobs
-from shunter.testing.resizing.placing import total_gpus
-from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory, Widths
+from shunter.testing.resizing.placing import Widths, total_gpus
+from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory
 from shunter.world import F64, I64
 
 FIRST = 0.01  # of its work: what the loss curve of a job begins with
