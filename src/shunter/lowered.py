@@ -22,7 +22,7 @@ from numba.core.compiler import Compiler
 from shunter.lean import LeanCompiler
 
 unliteral = types.unliteral  # type: ignore[attr-defined]
-INLINED = 150  # LLVM's threshold for what is called in several places; its own, 250, takes longer and is not faster
+INLINED = 150  # LLVM's threshold for what is called in several places; its own, 250, takes longer to compile
 ENVIRONMENT = "_ZN08NumbaEnv"  # how the names begin of variables that numba sets when it has loaded a function
 
 
