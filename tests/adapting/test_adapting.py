@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from shunter import registry
@@ -27,6 +29,7 @@ from shunter.adapting.study import (
     SELFTUNE,
     Adapting,
     AdaptingOptions,
+    AdaptingStudy,
 )
 from shunter.cli.main import app
 from shunter.cluster import Cluster, NodeGroup
@@ -35,6 +38,7 @@ from shunter.generating.arrivals import RULES
 from shunter.generating.durations import DurationPredictor
 from shunter.generating.known_jobs import HOUR, UNKNOWN
 from shunter.model import Trace
+from shunter.report.terminal.adapting import adapting_view
 from shunter.setup import Setup, set_up
 from shunter.sim.engine import Simulator
 from shunter.traces.synthetic import synthetic
@@ -316,3 +320,38 @@ def test_any_leaves_out_policies_with_a_model_and_no_others() -> None:
     names = {space.policy for space in _spaces("any")}
     assert {"tiresias", "saf", "themis", "fifo"} <= names
     assert "qssf" not in names
+
+
+def study_of(rule="yesterday", **jct):
+    """A study whose runs have these completion times."""
+    runs = {name: SimpleNamespace(jct=np.asarray(values, np.float64)) for name, values in jct.items()}
+    return AdaptingStudy(AdaptingOptions("las"), runs, {}, rule, 0, 0)
+
+
+def test_the_verdict_says_what_is_shown_and_what_is_not():
+    draws = np.random.default_rng(0)
+    given = draws.uniform(90, 110, 500)
+    study = study_of(
+        given=given, fixed=given / 2, selftune=given / 2 * draws.uniform(0.9, 1.1, 500), autosched=given * 2
+    )
+    said = study.verdict
+    assert said[0].startswith("SelfTune (past hour): 1.999 times as good (1.9")
+    assert said[0].endswith("as 'as given', and no difference is shown from 'Fixed, by the past'.")
+    assert said[1].startswith("AutoSched (generated): worse: 0.5")
+    same = study_of("last-hour", given=given, fixed=given, selftune=given, autosched=given).verdict
+    assert same[1] == "The generator is the last hour (last-hour), so AutoSched is SelfTune here."
+
+
+def test_the_numbers_of_a_run_stand_on_one_line():
+    run = {"label": "as given", "jct_s": {"mean": 60.0, "p99": 120.0}, "rho_at_most_1": 0.5, "search_median_s": None,
+           "over_fixed": {"value": 1.25, "low": 1.0, "high": 1.5}, "switches": [], "evaluations": 7}  # fmt: skip
+    found = {"runs": dict.fromkeys(("given", "fixed", "hindsight"), run), "verdict": ["It is so."], "jobs": 3,
+             "unplayed": 0, "objective": "jct", "every_s": 3600, "budget": 4, "generator": "last-hour",
+             "predictor": "past"}  # fmt: skip
+    run["policy"] = "las"
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(adapting_view(found, "given"))
+    lines = shown.get().splitlines()
+    assert any("as given" in line and "1.250" in line for line in lines)
+    assert lines[-1].strip() == "It is so."

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import shlex
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,10 +17,23 @@ import shunter
 from shunter import traces
 from shunter.advice import advising, present
 from shunter.advice.candidates import AS_ASKED, Candidate, site_of
+from shunter.advice.recorded_waits import Capacity
 from shunter.advice.validity import validity
 from shunter.advice.verdict import CAUTION, NO, TRUST
-from shunter.advice.words import action, checked, dominated, explained, failed, gain, percent, trust
+from shunter.advice.words import (
+    action,
+    checked,
+    differs,
+    dominated,
+    explained,
+    failed,
+    gain,
+    percent,
+    trust,
+    verdict_text,
+)
 from shunter.cli.main import app
+from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import RunError
 from shunter.setup import set_up
 from shunter.simulation import resolve
@@ -246,8 +260,19 @@ def test_the_command_prints_json_tables_and_a_page(history, tmp_path, visit):
     assert "'shortest first' was dropped" in " ".join(told.stdout.split())
 
 
+def test_a_command_on_another_cluster_than_the_advice_says_so():
+    found = Capacity("", 192, np.array([0]), np.array([288]))
+    nodes, held = Cluster("24x8", (NodeGroup(24, 8),)), np.zeros(1, np.int64)
+    replayed = present.Present(SimpleNamespace(user_cap=0), nodes, (found,), None, 0, {}, held)
+    assert "; the given cluster has 192 GPUs and the record points to 288." in differs(replayed)
+
+
+def test_every_reason_of_the_verdict_is_shown():
+    assert verdict_text({"why": ["one", "two", "three"]}) == "one; two; three."
+
+
 def test_what_slurm_can_not_do_comes_with_the_controllers_command():
-    told = action({"policy": "sjf:backfill=easy", "changes": {}}, question(), "my jobs.csv", None, ["--cluster", "4x8"])
+    told = action({"policy": "sjf:backfill=easy", "changes": {}}, question(), "my jobs.csv", None, None)
     assert told == {"command": "shunter slurm run --policy sjf:backfill=easy --history 'my jobs.csv' --mode watch"}
 
 
@@ -261,7 +286,8 @@ def test_a_site_without_slurm_gets_no_change_of_slurm_conf_but_a_command_to_past
     record = json.loads(run(*common, "--json").stdout)
     assert record["best"]
     for row in record["best"]:
-        assert list(row["action"]) == ["compare"]
+        assert list(row["action"]) == ["compare", "differs"]
+        assert row["action"]["differs"].startswith("The command runs the whole history on the cluster as given")
         assert f"-p {row['policy']}" in row["action"]["compare"]
     monkeypatch.chdir(tmp_path)
     words = shlex.split(record["best"][0]["action"]["compare"])

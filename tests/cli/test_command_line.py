@@ -387,3 +387,19 @@ def test_runs_with_stops_say_that_every_job_could_be_stopped(options, said):
 
 def test_runs_without_stops_say_nothing_of_them():
     assert "stop every job" not in shunter("simulate", SMALL, "-c", "2x8", "-p", "fifo").stderr
+
+
+@pytest.mark.parametrize("arguments", [("tune", "--help"), ("policies", "--json"), ("policies",), ("--version",)])
+def test_a_reader_that_is_gone_ends_it_quietly(arguments):
+    read, write = os.pipe()
+    os.close(read)
+    code = "from shunter.cli.main import main; main()"
+    ended = subprocess.run([sys.executable, "-c", code, *arguments], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_no_help_of_an_option_is_cut():
+    shown = CliRunner().invoke(app, ["tune", "--help"], env={"COLUMNS": "100"}).stdout
+    assert "…" not in shown
+    assert "bluefin-one" in shown

@@ -24,7 +24,7 @@ from shunter.adapting.rejecting import GRAPHS
 from shunter.adapting.searching import FoundSettings, SettingSpace, search_whole
 from shunter.capabilities import Learns, capability
 from shunter.errors import RunError, did_you_mean
-from shunter.generating.arrivals import PLAIN_RULES, ArrivalRule, NearestHour, rule_named
+from shunter.generating.arrivals import LAST_HOUR, PLAIN_RULES, ArrivalRule, NearestHour, rule_named
 from shunter.generating.backtest import best_rule
 from shunter.generating.durations import DurationPredictor, duration_model
 from shunter.generating.known_jobs import MINUTE
@@ -130,7 +130,21 @@ class AdaptingStudy:
             "jobs": len(self.runs[GIVEN].jct),
             "unplayed": self.unplayed,
             "runs": {name: self._record(name) for name in self.runs},
+            "verdict": self.verdict,
         }
+
+    @property
+    def verdict(self) -> list[str]:
+        """What is shown of those that adapt without knowing what comes, in words."""
+        said = [self._shown(name) for name in (SELFTUNE, AUTOSCHED)]
+        if self.rule == LAST_HOUR.name and self.options.predictor == DurationPredictor.name:
+            said[1] = f"The generator is the last hour ({self.rule}), so AutoSched is SelfTune here."
+        return said
+
+    def _shown(self, name: str) -> str:
+        """Whether a run is better than the policy as given, and than fixed settings chosen by the past."""
+        words = [f"{_against(self.speedup(name, base))} '{LABELS[base]}'" for base in (GIVEN, FIXED)]
+        return f"{LABELS[name]}: {', and '.join(words)}."
 
     def _record(self, name: str) -> dict[str, Any]:
         run = self.runs[name]
@@ -170,6 +184,14 @@ def speedup(studies: Sequence[AdaptingStudy], name: str, base: str) -> Estimate:
     value = float(drawn[0])
     between = bounds(drawn, value, draws.parts) if math.isfinite(value) else None
     return Estimate(value, between["low"], between["high"]) if between else Estimate(value, math.nan, math.nan)
+
+
+def _against(found: Estimate) -> str:
+    """What an estimate of how many times as good shows."""
+    if not math.isfinite(found.low) or found.low <= 1 <= found.high:
+        return "no difference is shown from"
+    worse = "worse: " if found.value < 1 else ""
+    return f"{worse}{found.value:.3f} times as good ({found.low:.3f} to {found.high:.3f}) as"
 
 
 class RunKeeper(Protocol):

@@ -69,7 +69,7 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
                 **row,
                 "gain": words.gain(row, answer.compared[0]),
                 "checked": words.checked(row, answer.check, question.goal),
-                "action": words.action(row, question, answer.history, conf, words.as_read(answer.present)),
+                "action": words.action(row, question, answer.history, conf, answer.present),
             }
             for row in answer.best
         ],

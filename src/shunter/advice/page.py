@@ -103,7 +103,7 @@ def _action(action: Mapping[str, str]) -> list[str]:
     if "diff" in action:
         return [paragraph("Slurm can do it by itself; the change of slurm.conf:"), code(action["diff"])]
     if "compare" in action:
-        return [paragraph(NO_SETTINGS), code(action["compare"])]
+        return [paragraph(NO_SETTINGS), code(action["compare"]), paragraph(action["differs"])]
     return [
         paragraph("Slurm can't do it by itself. What the controller would do, without doing it:"),
         code(action["command"]),

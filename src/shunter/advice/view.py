@@ -93,6 +93,7 @@ def _best(record: Mapping[str, Any]) -> list[RenderableType]:
             parts += [Text("slurm.conf:"), Syntax(row["action"]["diff"], "diff", background_color="default")]
         elif "compare" in row["action"]:
             parts += [Text(NO_SETTINGS), _command(row["action"]["compare"])]
+            parts += [Text(row["action"]["differs"], style="yellow")]
         else:
             parts += [Text("To watch what it would do:"), _command(row["action"]["command"])]
     return [*parts, *(Text(f"\n{row['checked']}", style="yellow") for row in record["dropped"])]

@@ -28,8 +28,8 @@ MUCH = 0.1  # a share that is this much larger than the simulation's is worth a 
 
 
 def verdict_text(record: Mapping[str, Any]) -> str:
-    """Why the verdict is what it is, in one or two clauses."""
-    return "; ".join(record["why"][:2]) + "."
+    """Why the verdict is what it is: every reason, the worst first."""
+    return "; ".join(record["why"]) + "."
 
 
 def trust(found: Mapping[str, Any]) -> str:
@@ -225,6 +225,20 @@ NO_SETTINGS = (
 )
 
 
+def differs(present: Present) -> str:
+    """How a plain ``compare`` of the history differs from the advice: it knows nothing that was inferred."""
+    other = [one for one in present.capacity if (one.gpus != present.stated_gpus(one)).any()]
+    inferred_too = {
+        "jobs that waited for reasons of their own": bool((present.held > 0).any()),
+        "a limit of GPUs per user": bool(present.setup.user_cap),
+        "the scheduler's cycle": present.cycle is not None,
+    }
+    left = [name for name, there in inferred_too.items() if there]
+    why = [*(shown(present, one) for one in other), *([f"the advice also has {', '.join(left)}"] if left else [])]
+    head = "The command runs the whole history on the cluster as given, so its numbers are not those of this advice"
+    return f"{'; '.join((head, *why))}."
+
+
 def as_read(present: Present) -> list[str]:
     """The options with which ``compare`` reads the same jobs and the same cluster."""
     setup, source = present.setup, present.setup.trace_source
@@ -238,16 +252,14 @@ def as_read(present: Present) -> list[str]:
 
 
 def action(
-    row: Mapping[str, Any], question: Question, history: str, own_file: str | None, options: Sequence[str]
+    row: Mapping[str, Any], question: Question, history: str, own_file: str | None, present: Present
 ) -> dict[str, str]:
-    """What to do for it: a diff of slurm.conf, the controller's command, or a comparison where Slurm is not known.
-
-    ``options`` are those with which ``compare`` reads the history.
-    """
+    """What to do for it: a diff of slurm.conf, the controller's command, or a comparison where Slurm is not known."""
     if own_file is None and not question.slurm:
         seed = ("--seed", str(question.seed)) if question.seed else ()
-        texts = (history, *options, "-p", question.base.text, "-p", row["policy"], *seed, "--report", "more.html")
-        return {"compare": f"shunter compare {shlex.join(texts)}"}
+        policies = ("-p", question.base.text, "-p", row["policy"])
+        texts = (history, *as_read(present), *policies, *seed, "--report", "more.html")
+        return {"compare": f"shunter compare {shlex.join(texts)}", "differs": differs(present)}
     if not row["changes"]:
         policy, past = shlex.quote(row["policy"]), shlex.quote(history)
         return {"command": f"shunter slurm run --policy {policy} --history {past} --mode watch"}

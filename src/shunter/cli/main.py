@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import sys
 from inspect import cleandoc
 from typing import Annotated, Any
 
@@ -38,6 +41,7 @@ from shunter.cli.old_names import renamed
 from shunter.errors import InputError, ShunterError
 
 HELP = ["-h", "--help"]
+READER_GONE = 141  # as a shell reports a process that SIGPIPE ended
 
 
 class Commands(TyperGroup):
@@ -68,6 +72,8 @@ class Commands(TyperGroup):
             note(f"{error}\nThis is a defect in shunter or in a policy.", "error", "bold red")
             raise typer.Exit(1) from None
         except OSError as error:
+            if isinstance(error, BrokenPipeError) and _reader_gone():
+                raise
             note(f"{error.filename or 'output'}: {error.strerror}; check the path and the disk", "error", "bold red")
             raise typer.Exit(2) from None
         except KeyboardInterrupt as interrupt:
@@ -145,6 +151,27 @@ app.add_typer(slurm.app, name="slurm")
 app.add_typer(sweep.app, name="sweep")
 
 
+def _reader_gone() -> bool:
+    """Whether it is the reader of the output that is gone, as ``head`` is after its lines, and no other pipe's."""
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)
+    return any(happened & (select.POLLERR | select.POLLHUP) for _, happened in output.poll(0))
+
+
+def _flushed() -> bool:
+    """Whether what was printed got to a reader; what is left goes nowhere if not."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
 def main() -> None:
     """The entry point."""
-    app(prog_name="shunter")
+    try:
+        app(prog_name="shunter")
+    except SystemExit as end:
+        gone = isinstance(end.__context__, BrokenPipeError) or not _flushed()
+        raise SystemExit(READER_GONE if gone else end.code) from None

@@ -65,7 +65,10 @@ BudgetOption: TypeAlias = Annotated[
     int, typer.Option("--budget", min=0, metavar="N", help="Settings to draw from declared ranges; any: 200.")
 ]
 TuningSearchOption: TypeAlias = Annotated[
-    str, typer.Option("--search", metavar="random|halving|bluefin|tpe|cmaes", help="How settings are drawn.")
+    str,
+    typer.Option(
+        "--search", metavar="S", help="How settings are drawn: random, halving, bluefin, bluefin-one, tpe or cmaes."
+    ),
 ]
 AgainstOption: TypeAlias = Annotated[
     str, typer.Option("--against", metavar="P", help="Compare with this policy; default: as given; any: tiresias.")

@@ -19,13 +19,21 @@ def adapting_view(found: Mapping[str, Any], shown: str) -> RenderableType:
     made = table("settings", "JCT\nmean", "JCT\np99", "rho\n<= 1", "times as good\nas Fixed", "switches", "evaluations",
                  "search\nmedian")  # fmt: skip
     for run in found["runs"].values():
-        jct, median = run["jct_s"], run["search_median_s"]
-        made.add_row(
-            Text(run["label"]), duration(jct["mean"]), duration(jct["p99"]), f"{100 * run['rho_at_most_1']:.1f} %",
-            Text(_times(run["over_fixed"])), f"{len(run['switches']):,}", f"{run['evaluations']:,}",
-            "-" if median is None else f"{1000 * median:,.0f} ms",
-        )  # fmt: skip
-    return Group(made, *(Text(f" {line}") for line in _notes(found)), *_switches(found["runs"][shown]))
+        made.add_row(*(Text(cell) for cell in _cells(run)))
+    return Group(made, *(Text(f" {line}") for line in _notes(found)), *_switches(found["runs"][shown]),
+                 *(Text(f" {line}") for line in found["verdict"]))  # fmt: skip
+
+
+def _cells(run: Mapping[str, Any]) -> list[str]:
+    """A row; the interval stands on a line below, so that all numbers of a run are on its first line."""
+    jct, median = run["jct_s"], run["search_median_s"]
+    ratio = _times(run["over_fixed"])
+    cells = (
+        run["label"], duration(jct["mean"]), duration(jct["p99"]), f"{100 * run['rho_at_most_1']:.1f} %", ratio,
+        f"{len(run['switches']):,}", f"{run['evaluations']:,}", "-" if median is None else f"{1000 * median:,.0f} ms",
+    )  # fmt: skip
+    lines = ratio.count("\n")
+    return [cell + "\n" * (lines - cell.count("\n")) for cell in cells]
 
 
 def _times(found: Mapping[str, float | None]) -> str:
