@@ -3,15 +3,15 @@
 Of the workloads of ``shunter reproduce qoredl`` every second job (or: only every EVERY-th) has a deadline. So has every
 second job of synthetic traces on 64 GPUs, which can run on half to twice the GPUs that they ask for, or on these alone.
 The waits of the others under ``elastic``, in all and also after stops, are compared with those under
-``saf:backfill=easy``, on the same jobs. A P99 below a minute counts as a minute. The aim is a ratio of P99 of at most
-1.2.
+``saf:backfill=easy``, on the same jobs, run by run and for the jobs of all seeds together. A P99 below a minute counts
+as a minute. The aim is a ratio of P99 of at most 1.2.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
 from typing import NamedTuple
@@ -37,11 +37,15 @@ OVERSTATED = (1.0, 2.0)  # declared over true work of synthetic jobs
 
 
 class Waits(NamedTuple):
-    """P99 and mean of the waits of jobs without deadlines, in seconds, and the share of deadlines met."""
+    """The waits of jobs without deadlines, in seconds, and the share of deadlines met."""
 
-    p99: float
-    mean: float
+    waited: F64
     met: float
+
+    @property
+    def p99(self) -> float:
+        """The 99th percentile of the waits."""
+        return float(np.quantile(self.waited, 0.99))
 
 
 class Place(NamedTuple):
@@ -86,12 +90,19 @@ def waits(policy: str, place: Place, trace: Trace, seed: int) -> Waits:
     jobs, dated = simulator.world.jobs, trace.deadline > 0
     waited: F64 = jobs[w.WAITED][~dated] / 1000
     in_time = jobs[w.ENDED_AT][dated] - jobs[w.SUBMIT][dated] <= trace.deadline[dated]
-    return Waits(float(np.quantile(waited, 0.99)), float(waited.mean()), float(in_time.mean()))
+    return Waits(waited, float(in_time.mean()))
+
+
+def together(runs: Iterable[Waits]) -> Waits:
+    """Runs as one: a P99 of one run of 120 jobs is about its second longest wait."""
+    runs = list(runs)
+    return Waits(np.concatenate([run.waited for run in runs]), float(np.mean([run.met for run in runs])))
 
 
 def main(seeds: int = SEEDS, first: int = 0, jobs: int = JOBS, every: int = EVERY) -> None:
     """Print a row for each testbed and load, and the seeds above the aim."""
-    head = ("testbed", "load", "P99, median ratio", "largest", "above the aim", "mean wait, ratio", "met", "met, saf")
+    head = ("testbed", "load", "P99 of all seeds, ratio", "P99 of a seed, median ratio", "largest", "above the aim")
+    head += ("mean wait, ratio", "met", "met, saf")
     sys.stdout.write(f"| {' | '.join(head)} |\n" + "|---" * len(head) + "|\n")
     above = []
     for (name, place), load in product(places().items(), LOADS):
@@ -116,11 +127,11 @@ def ratio(ours: Waits, base: Waits) -> float:
 def row(pairs: list[tuple[Waits, Waits]]) -> str:
     """The numbers of one testbed and load."""
     ratios = [ratio(*pair) for pair in pairs]
-    means = [sum(pair[at].mean for pair in pairs) for at in range(2)]
-    met = [float(np.mean([pair[at].met for pair in pairs])) for at in range(2)]
+    ours, base = (together(pair[at] for pair in pairs) for at in range(2))
     many = sum(each > AIM for each in ratios)
-    cells = (f"{np.median(ratios):.2f}", f"{max(ratios):.2f}", f"{many} of {len(pairs)}")
-    return " | ".join((*cells, f"{means[0] / max(means[1], 1.0):.2f}", f"{met[0]:.1%}", f"{met[1]:.1%}"))
+    means = ours.waited.mean() / max(base.waited.mean(), 1.0)
+    cells = (f"{ratio(ours, base):.2f}", f"{np.median(ratios):.2f}", f"{max(ratios):.2f}", f"{many} of {len(pairs)}")
+    return " | ".join((*cells, f"{means:.2f}", f"{ours.met:.1%}", f"{base.met:.1%}"))
 
 
 if __name__ == "__main__":
