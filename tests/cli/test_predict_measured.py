@@ -63,8 +63,8 @@ def test_a_metric_that_rises_is_turned_round(tmp_path):
         ("iteration,loss\n1,2\n1,2\n", "iterations must rise"),
         ("iteration,loss\n1,-2\n", "0 or more"),
         ("iteration,loss\n1,inf\n", "line 2"),
-        ("step,loss\n1,2\n", "iteration"),
-        ("iteration,loss\n", "no job"),
+        ("step,loss\n1,2\n", "one.csv line 1: column 'iteration' is missing; it has 'step', 'loss'"),
+        ("iteration,loss\n", "no measurement"),
         ("", "empty"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ from shunter.cli.main import app
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import RunError
 from shunter.model import GPU, Trace
+from shunter.report.derived_reasons import with_reasons
 from shunter.report.explain import Piece, find, headline, moment, pieces, shortened, timeline
 from shunter.report.terminal.waiting import longest
 
@@ -63,6 +65,41 @@ def test_reservation_names_the_job_it_is_for():
         (5, None, "started on node 0 (2 GPUs)"),
         (10, None, "finished"),
     ]
+
+
+def test_a_policy_that_gives_no_reasons_is_explained_by_the_free_gpus(tmp_path):
+    trace = trace_of(("a", 0, 4, 4), ("b", 0, 6, 2), ("big", 1, 1, 6), ("small", 2, 5, 1))
+    run = shunter.simulate(trace, "1x8", "fifo", decisions=True).kept
+    run = with_reasons(replace(run, decisions=run.decisions.clear()))
+    lines = {
+        job: [line.text for line in timeline(run, find(run, job)) if line.end is not None] for job in ("big", "small")
+    }
+    assert lines == {
+        "big": ["at most 2 GPUs free for it, but it never ran on fewer than 6"],
+        "small": [
+            "at most 2 GPUs free for it, which the policy kept for others or left idle",
+            "no GPU was free for it",
+        ],
+    }
+    assert with_reasons(run) is run
+
+
+def test_a_resized_job_is_resized_and_the_log_explains_waits_under_elastic(tmp_path):
+    work = np.array([60, 90, 60, 60, 30]) * 60_000
+    names, submit, due = "abcde", np.array([0, 0, 5, 6, 7]) * 60_000, np.array([0, 120, 90, 80, 0]) * 60_000
+    trace = Trace.of(
+        "t", list(names), submit=submit, duration=work, declared=work, gpus=np.full(5, GPU), deadline=due,
+        min_gpus=np.ones(5, int), max_gpus=np.full(5, 4),
+    )  # fmt: skip
+    shunter.simulate(trace, "1x4", "elastic", decisions=True).save(tmp_path / "run")
+    resized = command(tmp_path / "run", "a")
+    assert "resized to 2 GPUs, on node 0 (2 GPUs)" in resized.stdout
+    assert resized.stdout.count("started on") == 1
+    said = command(tmp_path / "run")
+    assert said.exit_code == 0, said.output
+    assert "nothing known" not in said.stdout
+    assert "too few GPUs free" in said.stdout
+    assert said.stderr.count("policy elastic gives no reasons") == 1
 
 
 def test_conservative_names_the_planned_time():

@@ -48,11 +48,13 @@ def test_a_run_says_who_missed_and_why():
         ({"jct": 110, "wait": 0, "run": 80}, "it was held for another job (30.0 s)"),
         (
             {"jct": 110, "wait": 30, "declared": 60},
-            "it waited for GPUs (30.0 s) and it had more work than was declared (20.0 s)",
+            "either alone would have been enough: it waited for GPUs (30.0 s), it had more work than was declared"
+            " (20.0 s)",
         ),
         (
             {"jct": 130, "wait": 24, "run": 106},
-            "together, it ran on fewer or slower GPUs than it could have (26.0 s) and it waited for GPUs (24.0 s)",
+            "two things together made it that late: it ran on fewer or slower GPUs than it could have (26.0 s), it"
+            " waited for GPUs (24.0 s)",
         ),
     ],
 )

@@ -391,7 +391,8 @@ def say_whether_larger(setup: Setup) -> None:
 
     _, over = recorded_use(setup.trace, setup.trace.recorded_wait >= 0, setup.cluster.gpus)
     if over > LARGER:
-        note(f"as recorded, more GPUs were in use for {over:.0%} of the time: name the real cluster to compare waits")
+        used = f"more GPUs were in use for {100 * over:.0f} % of the time"
+        note(f"as recorded, {used}: name the real cluster to compare waits")
 
 
 def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy]) -> None:

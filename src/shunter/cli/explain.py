@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shunter.cli.console import JsonOption, answer
+from shunter.cli.console import JsonOption, answer, note
 from shunter.errors import RunError
 
 EXAMPLES = """Examples:
@@ -34,10 +34,14 @@ def explain(
 
     from shunter import run_folder
     from shunter.report import explain as why
+    from shunter.report.derived_reasons import gives_none, with_reasons
     from shunter.report.terminal import waiting
 
     kept = run_folder.load(run)
     with run_folder.fitting(run):
+        silent, kept = gives_none(kept), with_reasons(kept)
+        if silent and not gives_none(kept):
+            note(f"policy {kept.summary['policy']} gives no reasons: these follow from its log and the free GPUs")
         if job is not None:
             row = why.find(kept, job)
             answer(why.as_dicts(kept, row), lambda _: waiting.job_view(kept, row), json)

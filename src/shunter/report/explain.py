@@ -14,6 +14,7 @@ from shunter import world as w
 from shunter.errors import RunError, did_you_mean
 from shunter.model import EARLIEST_DATE_MS
 from shunter.report.calendar import LAST_DATE_MS, text_of
+from shunter.report.derived_reasons import BUSY, KEPT
 from shunter.report.missed import why_missed
 from shunter.report.terminal.tables import duration
 from shunter.report.waiting import groups, rows_of
@@ -141,7 +142,7 @@ def _extend(found: list[Piece], piece: Piece) -> None:
     last.end = piece.end
     last.besides += piece.besides
     last.fitting += piece.fitting
-    if piece.code in ("full", "scattered", "starved"):
+    if piece.code in ("full", "scattered", "starved", BUSY, KEPT):
         last.numbers = tuple(max(pair) for pair in zip(last.numbers, piece.numbers, strict=True))
     for other, length in piece.others.items():
         last.others[other] = last.others.get(other, 0) + length
@@ -210,9 +211,12 @@ def _happened(run: Run, job: int) -> Iterator[TimelineEntry]:
     if eligible > submitted:
         yield TimelineEntry(submitted, eligible, f"held until job '{about['after']}' had ended", "dependency")
     starts: dict[int, list[str]] = {}
+    moves: dict[int, str] = {}
     for time, kind, _, a, b in events:
         if kind == w.START:
             starts.setdefault(time, []).append(f"node {a} ({_gpus(b / 1000)})")
+        elif kind == w.MOVE:
+            moves[time] = "given other CPUs, memory or GPUs, now" if a == b else f"resized to {_gpus(b)},"
         elif kind == w.PREEMPT:
             yield TimelineEntry(time, None, STOPPED[a])
         elif kind == w.FAIL:
@@ -221,7 +225,7 @@ def _happened(run: Run, job: int) -> Iterator[TimelineEntry]:
             yield TimelineEntry(time, None, "finished")
     for time, nodes in starts.items():
         shown = ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more nodes" if len(nodes) > 4 else "")
-        yield TimelineEntry(time, None, f"started on {shown}")
+        yield TimelineEntry(time, None, f"{moves.get(time, 'started')} on {shown}")
 
 
 def words(run: Run, job: int, piece: Piece) -> str:
@@ -265,9 +269,22 @@ def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: C901, PLR0911 one 
             return f"was to be profiled first; {free} jobs were before it"
         case "order":
             return f"no GPUs of its own and no job to share with; {free} jobs were before it when it came"
+        case "busy" | "kept":
+            return _by_log(piece.code, most, free, largest)
         case "none":
             return "nothing known held it back"
     return f"{piece.code} {' '.join(str(number) for number in piece.numbers)}".strip()
+
+
+def _by_log(code: str, most: str, free: int, fewest: int) -> str:
+    """What the log shows of a wait for which the policy gave no reason."""
+    if code == KEPT:
+        return f"{most}{_gpus(free)} free for it, which the policy kept for others or left idle"
+    return (
+        f"{most}{_gpus(free)} free for it, but it never ran on fewer than {fewest}"
+        if free
+        else "no GPU was free for it"
+    )
 
 
 def _offer(run: Run, piece: Piece) -> str:
@@ -358,4 +375,6 @@ REASONS = {
     "profile": "waiting to be profiled",
     "order": "no free GPUs, no job to share with",
     "dependency": "waiting for another job",
+    BUSY: "too few GPUs free, by the log",
+    KEPT: "GPUs free but not given to it, by the log",
 }

@@ -7,6 +7,8 @@ from typing import Any
 
 from shunter.report.terminal.tables import duration
 
+COUNTS = {2: "two", 3: "three", 4: "four", 5: "five"}
+
 
 def why_missed(about: Mapping[str, Any]) -> str | None:
     """Why a job of a run missed its deadline; None if it has none, met it or has not ended, and for older runs.
@@ -25,10 +27,18 @@ def why_missed(about: Mapping[str, Any]) -> str | None:
         return f"{text}: it could not have met it alone, as it takes {duration(about['alone'])} at its fastest."
     causes = {what: time for what, time in _causes(about).items() if time > 0}
     enough = [what for what, time in causes.items() if time >= late]
-    named = enough or sorted(causes, key=lambda what: -causes[what])
-    together = "" if enough else "together, "
-    parts = [f"it {what} ({duration(causes[what])})" for what in named]
-    return f"{text}: {together}{' and '.join(parts)}."
+    named = sorted(enough or causes, key=lambda what: -causes[what])
+    parts = ", ".join(f"it {what} ({duration(causes[what])})" for what in named)
+    return f"{text}: {_how(len(named), bool(enough))}{parts}."
+
+
+def _how(causes: int, enough: bool) -> str:
+    """Whether several causes are each enough, or only add up."""
+    if causes < 2:
+        return ""
+    if enough:
+        return f"{'either' if causes == 2 else 'each'} alone would have been enough: "
+    return f"{COUNTS[causes]} things together made it that late: "
 
 
 def _causes(about: Mapping[str, Any]) -> dict[str, float]:

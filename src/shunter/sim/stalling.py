@@ -65,7 +65,7 @@ class ProgressMark:
             share = min((lost - self.ended[2]) / max(held - self.ended[1], 1), 1)
             return (
                 f"no job ended in the last {since:,} rows of the event log, and stopping and restarting jobs took "
-                f"{share:.0%} of the GPU time since"
+                f"{100 * share:.0f} % of the GPU time since"
             )
         return ""
 

@@ -31,7 +31,7 @@ def remark_on(trace: Trace, choice: str) -> str:
         return ""
     jobs, gpu_time = trace.checkpointable > 0, trace.gpus * trace.duration
     share = float(gpu_time[jobs].sum() / max(int(gpu_time.sum()), 1))
-    return f"checkpointable ({choice}): {jobs.mean():.1%} of the jobs with {share:.1%} of the GPU time"
+    return f"checkpointable ({choice}): {100 * jobs.mean():.1f} % of the jobs with {100 * share:.1f} % of the GPU time"
 
 
 def _chosen(trace: Trace, choice: str, repeat: int) -> NDArray[np.bool_]:

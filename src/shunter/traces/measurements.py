@@ -76,7 +76,7 @@ def read_loss_curves(path: Path) -> list[LossCurve]:
         source = Source(file)
         column = next((name for name in LOSSES if source.has("iteration", name)), None)
         if column is None and file == path:
-            raise source.lacks(1, ["iteration", "loss"])
+            raise _lacks(source, ["iteration", "loss"])
         if column is not None:
             found.append(_curve(file, _table(file, ["iteration", column]), column))
     if not found:
@@ -121,6 +121,14 @@ def read_losses(path: Path) -> dict[str, tuple[float, ...]]:
     }
 
 
+def _lacks(source: Source, required: Sequence[str]) -> ModelError:
+    """The error for a table without some of its columns."""
+    missing = [f"'{name}'" for name in required if not source.has(name)]
+    which = f"column {missing[0]} is" if len(missing) == 1 else f"columns {' and '.join(missing)} are"
+    has = ", ".join(f"'{name}'" for name in source.header)
+    return ModelError(f"{source.path} line 1: {which} missing; it has {has}")
+
+
 def _falls(names: Sequence[str], iteration: F64) -> NDArray[np.bool_]:
     """Which rows are not after the last one of the same curve."""
     last: dict[str, float] = {}
@@ -160,6 +168,8 @@ def _files(path: Path) -> list[Path]:
 def _table(file: Path, required: Sequence[str]) -> Table:
     source = Source(file, "measurements")
     try:
+        if not source.has(*required):
+            raise _lacks(source, required)
         return read_table(source, required)
     except TraceError as error:
         said = str(error).replace("name another format, or leave --format out to detect it", "correct it")

@@ -12,6 +12,7 @@ import numpy as np
 from shunter import run_folder
 from shunter import world as w
 from shunter.errors import RunError
+from shunter.report.derived_reasons import with_reasons
 from shunter.report.explain import STOPPED, moment, reason_at, reasons_about, words
 from shunter.report.html.page import embed
 from shunter.report.html.words import counted
@@ -157,7 +158,7 @@ class _Reasons:
     """Why jobs wait; what was said about each job is found once."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.known = run, dict[int, I64]()
+        self.run, self.known = (run := with_reasons(run)), dict[int, I64]()
         self.said = rows_of(run) if run.decisions is not None else None
 
     def at(self, job: int, time: int, began: int) -> str:
@@ -187,8 +188,10 @@ def _happened(run: Run, events: list[list[int]]) -> Iterator[str]:
             yield f"job {_name(run, job)} has failed" + ("" if a == 1 else " and is tried again")
         elif kind in _OF_NODES:
             yield f"node {a} {_OF_NODES[kind]}"
+    resized = {job for _, kind, job, a, b in events if kind == w.MOVE and a != b}
     for job, places in starts.items():
-        yield f"job {_name(run, job)} starts on {', '.join(places[:6])}" + (" and more" if len(places) > 6 else "")
+        begins = "is resized, now" if job in resized else "starts"
+        yield f"job {_name(run, job)} {begins} on {', '.join(places[:6])}" + (" and more" if len(places) > 6 else "")
 
 
 _OF_NODES = {w.NODE_DOWN: "is down", w.NODE_UP: "is up", w.SLEEP: "sleeps", w.WAKE: "is being woken"}

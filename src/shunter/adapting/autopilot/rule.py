@@ -139,7 +139,7 @@ class Autopilot:
         if base is None:
             return PilotVerdict(PilotAction.UNKNOWN, in_force, "the baseline could not be replayed", shortlist=kept)
         if base.waited < WORTH_A_SEARCH and in_force == self.candidates.baseline:
-            why = f"jobs hardly wait ({base.waited:.1%} of their time)"
+            why = f"jobs hardly wait ({100 * base.waited:.1f} % of their time)"
             return PilotVerdict(PilotAction.STAY, in_force, why, shortlist=kept)
         found = trial.searched((in_force, *kept), limits.budget)
         final = _Trial(window, self, limits.copies)
@@ -274,7 +274,8 @@ class _Trial:
             return f"P99 of {text} would be {found.p99 / base.p99:.2f} times the baseline's"
         fair, base_fair = float(found.fair.mean()), float(base.fair.mean())
         if fair < limits.worst_fairness * base_fair:
-            return f"with {text} {fair:.1%} of the jobs would have rho <= 1, and {base_fair:.1%} with the baseline"
+            shares = f"{100 * fair:.1f} % of the jobs would have rho <= 1, and {100 * base_fair:.1f} %"
+            return f"with {text} {shares} with the baseline"
         better = self.gain(text, self.pilot.candidates.baseline, late=True)
         if better < 1 / limits.gain:
             return f"{text} would have been {better:.2f} times as good as the baseline in the last days"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shunter.report.derived_reasons import with_reasons
 from shunter.report.explain import REASONS
 from shunter.report.html.charts import Axis, bars, lines, of_reasons
 from shunter.report.html.course import ZOOM, time_axis
@@ -25,6 +26,7 @@ def reasons(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
     """The charts; nothing unless every run recorded why its jobs waited."""
     if any(run.decisions is None for run in runs):
         return []
+    runs = [with_reasons(run) for run in runs]
     found = {name: waiting(run) for name, run in zip(names, runs, strict=True)}
     codes = list(dict.fromkeys(code for one in found.values() for code in one.codes))
     total = np.array([[_total(one, code) for code in codes] for one in found.values()])  # (runs, codes) s

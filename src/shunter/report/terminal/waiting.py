@@ -46,8 +46,8 @@ def _without(when: str, day: str) -> tuple[str, str]:
 def longest(run: Run, top: int) -> dict[str, Any]:
     """The longest waits with their main reason, and all waiting by reason, as data; times in seconds."""
     found = waiting(run)
-    main, wait = found.main(), run.jobs["wait"].to_numpy()
-    rows = [row for row in np.argsort(-wait, kind="stable")[:top].tolist() if wait[row] > 0]
+    main, queued = found.main(), found.per_job.sum(axis=0)  # "wait" also has what was lost on GPUs
+    rows = [row for row in np.argsort(-queued, kind="stable")[:top].tolist() if queued[row] > 0]
     jobs = []
     for row in rows:
         about = run.jobs.row(row, named=True)
@@ -55,7 +55,7 @@ def longest(run: Run, top: int) -> dict[str, Any]:
         jobs.append(
             {
                 **{key: about[key] for key in ("job_id", "user", "vc", "gpus", "submit")},
-                "wait_s": about["wait"],
+                "wait_s": int(queued[row]) / 1000,
                 "main_reason": found.codes[main[row]],
                 "reasons_s": reasons,
                 "submitted": moment(round(about["submit"] * 1000)),
