@@ -8,7 +8,7 @@ from benchmarks import deadlines
 
 from shunter import world as w
 from shunter.errors import LiveError
-from shunter.live.deadline_answers import DeadlineAnswer, deadline_record
+from shunter.live.deadline_answers import DeadlineAnswer, _percent, deadline_record
 from shunter.live.end_forecast import EndForecast
 from shunter.live.past_ends import PastEnds, WantedJob, held, replayed
 from shunter.live.work_left import training
@@ -52,6 +52,11 @@ def test_without_a_forecast_nothing_is_said():
     record = deadline_record(DeadlineAnswer("A job", NOW + HOUR, found))
     assert record["chance"] is record["p50"] is record["p90"] is record["start_by"] is None
     assert record["because"] == ["the queue is hidden"]
+
+
+def test_chances_are_written_in_one_form():
+    words = [_percent(chance) for chance in (0.0, 0.5, 0.923, 1.0)]
+    assert words == ["under 1 %", "50 %", "92 %", "over 99 %"]
 
 
 # ------------------------------------------------------------------------------------------- a history

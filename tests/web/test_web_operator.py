@@ -15,6 +15,7 @@ from served import TOKEN
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 
 from shunter.errors import LiveError, RunError
+from shunter.experiment import TraceSource
 from shunter.live import audit, daemons, locks, warming
 from shunter.live.backend import Rhythm
 from shunter.live.controller import ChangeLimits, Mode
@@ -357,3 +358,12 @@ def test_of_a_long_journal_and_a_long_log_only_the_end_is_read(desk, monkeypatch
     monkeypatch.setattr(daemons, "LONGEST_END", 8)
     assert daemons.last_lines(log) == "o | three"
     assert "said nothing" in daemons.last_lines(desk.journal.with_name("none.log"))
+
+
+def test_a_controller_reads_the_history_as_the_page_does(tmp_path):
+    past = TraceSource(str(tmp_path / "jobs.csv"), format="table:gpus=n", on_bad_row="skip")
+    desk = operating.OperatorDesk(LiveSources(journal=tmp_path / "j.db", history=past), MemoryManager)
+    words = desk.command(operating.Operation("act", "fifo"))
+    assert words[words.index("--history") :] == [
+        "--history", past.path, "--on-bad-row", "skip", "--format", "table:gpus=n",
+    ]  # fmt: skip
