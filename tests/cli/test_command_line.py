@@ -403,3 +403,7 @@ def test_no_help_of_an_option_is_cut():
     shown = CliRunner().invoke(app, ["tune", "--help"], env={"COLUMNS": "100"}).stdout
     assert "…" not in shown
     assert "bluefin-one" in shown
+
+
+def test_an_option_may_come_before_the_file_of_a_sweep():
+    assert "nothing.toml: there is no such file" in shunter("sweep", "--out", "x", "nothing.toml").stderr
