@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import NamedTuple
@@ -93,16 +93,17 @@ def waits(policy: str, place: Place, trace: Trace, seed: int) -> Waits:
     return Waits(waited, float(in_time.mean()))
 
 
-def together(runs: Iterable[Waits]) -> Waits:
+def together(runs: Sequence[Waits]) -> Waits:
     """Runs as one: a P99 of one run of 120 jobs is about its second longest wait."""
-    runs = list(runs)
     return Waits(np.concatenate([run.waited for run in runs]), float(np.mean([run.met for run in runs])))
 
 
 def main(seeds: int = SEEDS, first: int = 0, jobs: int = JOBS, every: int = EVERY) -> None:
     """Print a row for each testbed and load, and the seeds above the aim."""
-    head = ("testbed", "load", "P99 of all seeds, ratio", "P99 of a seed, median ratio", "largest", "above the aim")
-    head += ("mean wait, ratio", "met", "met, saf")
+    head = (
+        *("testbed", "load", "P99 of all seeds, ratio", "P99 of a seed, median ratio", "largest", "above the aim"),
+        *("mean wait, ratio", "met", "met, saf"),
+    )
     sys.stdout.write(f"| {' | '.join(head)} |\n" + "|---" * len(head) + "|\n")
     above = []
     for (name, place), load in product(places().items(), LOADS):
@@ -127,7 +128,7 @@ def ratio(ours: Waits, base: Waits) -> float:
 def row(pairs: list[tuple[Waits, Waits]]) -> str:
     """The numbers of one testbed and load."""
     ratios = [ratio(*pair) for pair in pairs]
-    ours, base = (together(pair[at] for pair in pairs) for at in range(2))
+    ours, base = (together([pair[at] for pair in pairs]) for at in range(2))
     many = sum(each > AIM for each in ratios)
     means = ours.waited.mean() / max(base.waited.mean(), 1.0)
     cells = (f"{ratio(ours, base):.2f}", f"{np.median(ratios):.2f}", f"{max(ratios):.2f}", f"{many} of {len(pairs)}")
