@@ -28,14 +28,14 @@ AGREES = JobHints(requeue="yes", resize="1-4")
 
 
 def busy(**of_running) -> MemoryManager:
-    """A long job holds all four GPUs, for an hour by now; one with a deadline in half an hour wants two of them."""
+    """A long job holds all four GPUs, for an hour by now; one of 20 minutes, due in 22, wants two of them now."""
     manager = MemoryManager(node_count=1)
     manager.submit(4, 6000)
     manager.schedule()
     about = {"start": manager.jobs["1"].start - HOUR_MS, "hints": AGREES} | of_running
     manager.jobs["1"] = replace(manager.jobs["1"], **about)
     manager.submit(2, 20)
-    due = JobHints(deadline=manager.jobs["2"].submit / 1000 + 1800)
+    due = JobHints(deadline=manager.jobs["2"].submit / 1000 + 1320)
     manager.jobs["2"] = replace(manager.jobs["2"], hints=due)
     return manager
 

@@ -38,7 +38,7 @@ def test_numbers_of_a_judgement_fit_a_terminal_and_stand_beside_their_policy():
 
     found = {
         "rows": [row("model", 0.0), row("fifo:backfill=easy", 0.767)], "windows": 6, "window": 32, "same_trace": True,
-        "estimate": "auto", "reference": "saf", "verdict": "V.",
+        "windows_asked": 8, "remarks": [], "estimate": "history", "reference": "saf", "verdict": "V.",
     }  # fmt: skip
     lines = printed(judging_view(found), 100).splitlines()
     assert max(map(len, lines)) <= 100

@@ -33,7 +33,7 @@ def with_reasons(run: Run) -> Run:
         return run
     import polars as pl
 
-    course = _Course.of(run)
+    course = _FreeGpus.of(run)
     names = ("time", "scope", "subject", "code", "a", "b", "c")
     table = pl.DataFrame(list(course.rows(run.events)), dict(zip(names, _TYPES, strict=True)), orient="row")
     return replace(run, decisions=table, jobs=run.jobs.with_columns(demand_class=course.class_of, pool=-1))
@@ -43,7 +43,7 @@ _TYPES = (int, str, int, str, int, int, int)
 
 
 @dataclass
-class _Course:
+class _FreeGpus:
     """The GPUs that are free for each class of jobs: of the same fewest GPUs, virtual cluster and GPU type."""
 
     class_of: I64  # (jobs,)
@@ -56,7 +56,7 @@ class _Course:
     held: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by job: nodes and thousandths of GPUs
 
     @classmethod
-    def of(cls, run: Run) -> _Course:
+    def of(cls, run: Run) -> _FreeGpus:
         """Before the first event."""
         about = zip(_fewest(run).tolist(), run.jobs["vc"].to_list(), run.jobs["gpu_type"].to_list(), strict=True)
         keys = list(about)
