@@ -125,9 +125,11 @@ class Score(NamedTuple):
         return f"shorter waits, but {', '.join(paid)}" if paid else "better"
 
 
-def sweep_of(policies: Sequence[str], months: str, draws: int, folder: Path | None) -> dict[str, Any]:
+def sweep_of(
+    policies: Sequence[str], months: str, draws: int, folder: Path | None, names: Sequence[str] = tuple(SITES)
+) -> dict[str, Any]:
     """The axes of the sweep; made-up traces stand in where the recorded ones are missing."""
-    sites = [_axes(name, site, months, folder) for name, site in SITES.items()]
+    sites = [_axes(name, SITES[name], months, folder) for name in names]
     return {**sites[-1], "include": sites[:-1], "policies": list(policies), "seeds": draws, "drop_unfit": True}
 
 
@@ -239,6 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="./scripts/evidence", description="Every policy on every trace, by windows.")
     parser.add_argument("-p", "--policy", action="append", default=[], help="one more policy, such as mylab.Mine")
     parser.add_argument("--only", action="append", help="these policies instead of all; the baseline is added")
+    parser.add_argument("--site", action="append", choices=SITES, help="these traces instead of all; repeatable")
     parser.add_argument("--months", choices=("early", "late"), default="late", help="early: for choosing settings")
     parser.add_argument("--draws", type=int, default=DRAWS, help=f"runs of each window (default {DRAWS})")
     parser.add_argument("--out", type=Path, default=Path("evidence"), help="the folder of the runs (default evidence)")
@@ -249,12 +252,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder = data_folder(*(site.file for site in SITES.values()))
     if folder is None:
         sys.stderr.write("the recorded traces are not there (SHUNTER_DATA names their folder): twins stand in\n")
-    if asked.write and (folder is None or asked.months == "early" or asked.only):
-        raise SystemExit("error: --write needs the recorded traces, the late months and all policies")
+    if asked.write and (folder is None or asked.months == "early" or asked.only or asked.site):
+        raise SystemExit("error: --write needs all recorded traces, the late months and all policies")
     try:
         made = shunter.sweep(
             out=asked.out, workers=asked.workers, any_version=False, on_progress=_show,
-            **sweep_of(policies, asked.months, asked.draws, folder),
+            **sweep_of(policies, asked.months, asked.draws, folder, asked.site or tuple(SITES)),
         )  # fmt: skip
     except ShunterError as problem:
         raise SystemExit(f"error: {problem}") from None
