@@ -160,8 +160,8 @@ SEARCHED = {
     "EDF, stops jobs": tuple(
         f"pedf:{order},placement={placement},min_run={least}"
         for order in ("blocking=strict", "blocking=skip", "backfill=easy")
-        for placement in ("consolidate", "tight")
-        for least in (0, 1, 10)
+        for placement in ("consolidate", "tight", "weighed")
+        for least in (0, 0.5, 1, 2, 5, 10, 30, 60, 120)
     ),
     "Optimus": tuple(f"optimus:interval={seconds}" for seconds in (30, 60, 120, 300, 600, 1200, 2400, 4800)),
     "SLAQ": tuple(f"slaq:interval={seconds}" for seconds in (30, 60, 120, 300, 600, 1200, 2400, 4800)),
