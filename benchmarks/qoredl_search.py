@@ -1,9 +1,8 @@
 """How settings of ``shunter reproduce qoredl`` were chosen: ``python -m benchmarks.qoredl_search [POLICY ...]``.
 
 Eight settings of each policy, and 81 of ``pedf``, the best rival (``design.SEARCHED``), on all testbeds and loads, with
-seeds that are not judged. All are run
-on the first two seeds, and the best three of each policy on all five. The one that meets most deadlines is chosen. Our
-own policy is not searched here: it is judged with its defaults.
+seeds that are not judged. All are run on the first two seeds, and the best three of each policy on all five. The one
+that meets most deadlines is chosen. Our own policy is not searched here: it is judged with its defaults.
 """
 
 from __future__ import annotations
