@@ -75,19 +75,13 @@ POLICIES = (
     "gittins", "gittins:backfill=none,blocking=skip", "srsf:backfill=easy", "srsf:backfill=easy,placement=tight",
     "las", "srtf", "tiresias", "tiresias:order=gittins", "las:blocking=skip,placement=tight",
     "themis", "gandiva", "lucid", "dally", "marshal", "ces", "kubeflow",
+    "elastic", "qoredl", "optimus", "slaq",
 )  # fmt: skip
-_DEADLINES, _WIDTHS = (
-    "none of these traces has deadlines",
-    "none of these traces says on how few or many GPUs a job can run",
-)
+_DEADLINES = "none of these traces has deadlines; without them it is `fifo`"
 NOT_APPLICABLE = {  # why a policy has no row
-    "edf": f"{_DEADLINES}; without them it is `fifo`",
-    "llf": f"{_DEADLINES}; without them it is `fifo`",
-    "pedf": f"{_DEADLINES}; without them it is `fifo`",
-    "elastic": f"{_DEADLINES}, and {_WIDTHS}",
-    "qoredl": f"{_DEADLINES}, and {_WIDTHS}",
-    "optimus": _WIDTHS,
-    "slaq": _WIDTHS,
+    "edf": _DEADLINES,
+    "llf": _DEADLINES,
+    "pedf": _DEADLINES,
     "scored": "its model is trained first; [Reproduce](reference/reproduce.md#rltune) judges such models",
     "inspected": "as `scored`",
 }
