@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from shunter import registry
 from shunter.adapting.controller import AdaptedRun, Switch
 from shunter.adapting.searching import FoundSettings
 from shunter.adapting.study import AUTOSCHED, LABELS, OPTIMAL, SELFTUNE, Adapting
@@ -20,6 +21,7 @@ from shunter.reproduce.autosched.keeping import COLUMNS, KeptRuns
 from shunter.reproduce.autosched.paper import PrintedGain
 from shunter.reproduce.autosched.study import GainResult, check, run
 from shunter.sweeps.store import Store
+from shunter.tuning.halving import drawn_settings
 
 
 @pytest.mark.usefixtures("_few_jobs")
@@ -37,6 +39,16 @@ def test_all_of_it_is_printed_and_kept(tmp_path) -> None:
     adapting = {row["settings"]: row["evaluations"] for row in kept["results"]}
     assert adapting["hindsight"] <= adapting[AUTOSCHED] == adapting[SELFTUNE]
     assert "<table" in (tmp_path / "made" / "page.html").read_text()
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_no_run_of_a_search_fits_lucids_model_again() -> None:
+    """Else every run for fixed settings would fit it, which took ten times as long as all the rest."""
+    part = AutoschedPart(("venus",), ("lucid",))
+    searched = Adapting(setup_of("venus", 1, 0)[0], part.options("lucid")).space
+    tried = drawn_settings(searched.spaces, (), 20, seed=0)
+    assert len(tried) > 10
+    assert {registry.policy(text).refit for text in tried} == {0}
 
 
 @pytest.mark.usefixtures("_few_jobs")

@@ -56,6 +56,8 @@ ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from AutoSched here, wh
     "a quarter of the evaluations": {},
 }
 OBJECTIVES = {"tiresias": "jct", "themis": "rho", "lucid": "jct"}  # of each scheduler
+# A model that is fitted again on the way would be fitted in every run of a search for fixed settings
+AS_GIVEN = {"lucid": "lucid:refit=0"}
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class AutoschedPart:
         """How a scheduler adapts."""
         times = SearchTimes(HOUR, self.recheck)
         return AdaptingOptions(
-            policy, self.budget, "random", OBJECTIVES[policy], times, GENERATOR, PREDICTOR, self.fixed, self.seed,
-            self.threads,
+            AS_GIVEN.get(policy, policy), self.budget, "random", OBJECTIVES[policy], times, GENERATOR, PREDICTOR,
+            self.fixed, self.seed, self.threads,
         )  # fmt: skip
 
     def ablated(self, policy: str) -> dict[str, AdaptingOptions]:
