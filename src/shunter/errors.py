@@ -100,13 +100,20 @@ class InvariantError(ShunterError):
     """A rule that must always hold was broken: a defect in the engine or in a policy."""
 
 
-MOST_LISTED = 60  # names; the policies and formats are fewer
+# -- names may come from a file of others, millions of them, each as long as the file
+MOST_LISTED = 60  # the policies and formats are fewer
+MOST_COMPARED = 10_000
+LONGEST_NAME = 100  # characters
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence that names the nearest known name, if any is near, and lists them all, or many."""
     names = sorted(known)
-    near = difflib.get_close_matches(name.lower(), names, n=1)
+    compared = [each for each in names if len(each) <= LONGEST_NAME][:MOST_COMPARED]
+    near = difflib.get_close_matches(name.lower()[:LONGEST_NAME], compared, n=1)
     hint = f"did you mean '{near[0]}'? " if near else ""
+    listed = ", ".join(
+        each if len(each) <= LONGEST_NAME else f"{each[:LONGEST_NAME]}..." for each in names[:MOST_LISTED]
+    )
     more = f" and {len(names) - MOST_LISTED:,} more" if len(names) > MOST_LISTED else ""
-    return f"{hint}known: {', '.join(names[:MOST_LISTED])}{more}"
+    return f"{hint}known: {listed}{more}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 
@@ -24,8 +25,7 @@ def unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object whose keys differ (ValueError), for ``object_pairs_hook``: json alone takes the last of two."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise ValueError(f"key '{twice[:40]}' is given twice")
     return found
 

@@ -11,6 +11,7 @@ from shunter.errors import LiveError
 from shunter.live.deadline_answers import DeadlineAnswer, _percent, deadline_record
 from shunter.live.end_forecast import EndForecast
 from shunter.live.past_ends import PastEnds, WantedJob, held, replayed
+from shunter.live.run_times import EndedJob, RecentJobs
 from shunter.live.work_left import training
 from shunter.model import Trace
 from shunter.predictors.progress.curves import LossCurve
@@ -122,6 +123,25 @@ def test_a_short_history_is_not_calibrated_and_an_empty_one_says_nothing():
     few = PastEnds(history(100)).forecast(WantedJob("", "", 1, "", 0), NOW)
     assert few.because == ("fewer than 10 jobs of 'past' have started",)
     assert few.chance(NOW + HOUR) is None
+
+
+def test_a_question_costs_the_groups_of_its_job_and_not_those_of_all_names():
+    seen = RecentJobs()
+    for at in range(100):
+        seen.add(EndedJob(f"user{at}", f"name{at}", 1000.0 * (at + 1), 0))
+    job = WantedJob("user7", "name7", 1, "", 0).job
+    asked, full = seen.run_times("past", (job,)), seen.run_times("past")
+    assert set(asked.groups) == {
+        ("kind", "user7", "name7", "0"),
+        ("name", "user7", "name7"),
+        ("user", "user7"),
+        ("all",),
+    }
+    assert len(full.groups) == 301
+    levels = np.linspace(0, 1, 11)
+    assert (asked.draw(job, levels) == full.draw(job, levels)).all()
+    seen.add(EndedJob("user7", "name7", 1e9, 0))
+    assert seen.run_times("past", (job,)).groups["user", "user7"].times.tolist() == [8000.0, 1e9]
 
 
 def test_a_history_without_waits_is_refused():

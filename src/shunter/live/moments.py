@@ -63,7 +63,7 @@ class Moments:
         come = int(np.searchsorted(self.trace.submit, now, side="right"))
         waiting = [self._requests.job(row) for row in np.flatnonzero(self.starts[:come] > now).tolist()]
         snapshot = Snapshot(now, (*running, *waiting), self._room.nodes())
-        return Moment(snapshot, self._seen.run_times("the history"))
+        return Moment(snapshot, self._seen.run_times("the history", snapshot.jobs))
 
     def _run(self, row: int, nodes: tuple[str, ...], now: int) -> LiveJob:
         start = int(self.starts[row])

@@ -89,7 +89,7 @@ class PastEnds:
         if waits is None:
             few = f"fewer than {FEWEST} jobs of '{self.trace.name}' have started"
             return EndForecast(now, np.zeros(0, np.int64), np.zeros(0), because=(few,))
-        times = self._seen.run_times(self.trace.name)
+        times = self._seen.run_times(self.trace.name, (wanted.job,))
         starts: I64 = now + waits.astype(np.int64)
         past = self.ranks()
         said = (

@@ -166,18 +166,26 @@ class RecentJobs:
             self._members.setdefault(group, deque(maxlen=self._last)).append(job)
             self._changed.add(group)
 
-    def samples(self) -> dict[Group, Sample]:
-        """What the jobs of each group took, as of now."""
-        self._samples |= {group: _sample(self._members[group]) for group in self._changed}
-        self._changed.clear()
-        return dict(self._samples)
+    def samples(self, asked: Iterable[LiveJob] | None = None) -> dict[Group, Sample]:
+        """What the jobs of each group took, as of now; of all groups, or of those of the jobs that are asked for."""
+        wanted: Collection[Group] = self._members
+        if asked is not None:
+            groups = {group for job in asked for group in _groups(job.user, job.name, job.limit)}
+            wanted = [group for group in groups if group in self._members]
+        for group in self._changed.intersection(wanted):
+            self._samples[group] = _sample(self._members[group])
+        self._changed.difference_update(wanted)
+        return {group: self._samples[group] for group in wanted}
 
-    def run_times(self, source: str) -> RunTimes:
-        """How long jobs run, as of now; ``source`` names the history."""
+    def run_times(self, source: str, asked: Iterable[LiveJob] | None = None) -> RunTimes:
+        """How long jobs run, as of now; ``source`` names the history.
+
+        ``asked``: only the groups of these jobs are needed.  A history may have millions, too many for each question.
+        """
         if not self.count:
             return RunTimes(f"{RunTimes().source.partition(',')[0]}, since {source} has no ended jobs")
         words = f"run times as of {self.count:,} jobs in {source}, and AAIC's where these are few"
-        return RunTimes(words, self.samples())
+        return RunTimes(words, self.samples(asked))
 
 
 def _sample(jobs: Collection[EndedJob]) -> Sample:
