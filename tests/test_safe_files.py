@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from shunter import safe_files
@@ -126,3 +128,23 @@ def test_a_damaged_table_is_refused_and_does_not_end_the_process(tmp_path):
         [sys.executable, "-c", DAMAGED, str(tmp_path / "t.parquet")], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("in_lists", [False, True])
+def test_one_long_text_in_many_rows_is_not_spelled_out(tmp_path, in_lists):
+    rows = 2000
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 10**6]))
+    column = pa.ListArray.from_arrays(pa.array(range(rows + 1), pa.int32()), texts) if in_lists else texts
+    pq.write_table(pa.table({"user": column}), tmp_path / "bomb.parquet", compression="zstd", store_schema=False)
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(safe_files.TooLargeError, match="holds more than 64 MiB"):
+        safe_files.parquet_frame(tmp_path / "bomb.parquet", 2**26)
+    assert pa.default_memory_pool().max_memory() - before < 2**28
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path):
+    frame = pl.DataFrame({"text": ["a", None, "a"], "texts": [["b", "c"], [], None], "number": [[1], None, [2, 3]]})
+    write_parquet(frame, tmp_path / "table.parquet")
+    found = safe_files.parquet_frame(tmp_path / "table.parquet", 2**26)
+    assert found.schema == frame.schema
+    assert found.equals(frame)

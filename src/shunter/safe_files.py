@@ -97,14 +97,19 @@ def check_size(size: int, most: int) -> None:
         raise TooLargeError(f"it holds more than {most / 2**20:,.0f} MiB, the most that is read on this machine")
 
 
-def check_parquet(path: Path, most: int) -> None:
-    """Refuse a Parquet file whose columns hold more bytes; a few of them may stand for many rows."""
+def check_parquet(path: Path, most: int) -> list[str]:
+    """Refuse a Parquet file whose columns hold more bytes; a few of them may stand for many rows.
+
+    Returns where its texts are, for ``read_dictionary``.
+    """
     import pyarrow.parquet as pq
 
     with opened(path) as file, pq.ParquetFile(file) as found:
         groups = [found.metadata.row_group(at) for at in range(found.metadata.num_row_groups)]
         values = sum(group.column(at).num_values for group in groups for at in range(group.num_columns))  # of lists too
         check_size(max(8 * values, sum(group.total_byte_size for group in groups)), most)
+        leaves = [found.schema.column(at) for at in range(found.metadata.num_columns)]
+        return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
 
 
 def parquet_frame(path: Path, most: int, wanted: Sequence[str] = ()) -> pl.DataFrame:
@@ -113,17 +118,40 @@ def parquet_frame(path: Path, most: int, wanted: Sequence[str] = ()) -> pl.DataF
     Other errors of the libraries become one.  It is read by pyarrow: on a damaged file, polars may end the process.
     """
     import polars as pl
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        check_parquet(path, most)
-        with opened(path) as file, pq.ParquetFile(file, page_checksum_verification=True) as found:
+        texts = check_parquet(path, most)
+        with (
+            opened(path) as file,
+            pq.ParquetFile(file, read_dictionary=texts, page_checksum_verification=True) as found,
+        ):
             there = set(found.schema_arrow.names)
             table = found.read(columns=[name for name in wanted if name in there] or None)
+        table = with_texts(table, most)
         table.validate(full=True)
         return pl.DataFrame(table)
-    except (*_UNSOUND, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (*_UNSOUND, pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ValueError(str(error).partition("\n")[0]) from None
+
+
+def with_texts(table: Any, most: int) -> Any:
+    """An arrow table with a text in every row, if that is not too much: one long text may stand in many rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for at, field in enumerate(table.schema):
+        lists = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
+        if not pa.types.is_dictionary(field.type.value_type if lists else field.type):
+            continue
+        column = table.column(at)
+        parts = [chunk.flatten() if lists else chunk for chunk in column.chunks]
+        sizes = [pc.sum(pc.binary_length(part.dictionary).take(part.indices)).as_py() for part in parts]
+        check_size(sum(size or 0 for size in sizes), most)
+        kind = pa.large_list(pa.large_string()) if lists else pa.large_string()
+        table = table.set_column(at, field.name, column.cast(kind))
+    return table
 
 
 _UNSOUND = (NotImplementedError, LookupError, TypeError, OverflowError, MemoryError)  # by pyarrow

@@ -16,7 +16,7 @@ import numpy as np
 
 from shunter.errors import TraceError
 from shunter.model import Column, Trace
-from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, opened, whole
+from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, most_parsed, opened, whole, with_texts
 from shunter.traces import column_names, frames
 from shunter.traces.checks import REQUIRED, Problems, brief, check_ids, check_range, check_stored, rows_of_after
 from shunter.traces.readers import Reader
@@ -138,7 +138,7 @@ def _frame(source: Source) -> tuple[pl.DataFrame, list[str]]:
         texts = [field.name for field in known if _is_text(field.type)]
         flat = [field.name for field in known if _is_plain(field.type)]
         table = pq.read_table(path, columns=flat, partitioning=None, read_dictionary=texts)
-        table = _with_texts(table, [name for name in texts if name in flat])
+        table = with_texts(table, most_parsed())
         table.validate(full=True)
         found = pl.from_arrow(table)
     except TooLargeError as error:
@@ -182,7 +182,7 @@ def _load(path: Path) -> tuple[Any, dict[str, str]]:
                 raise TraceError(f"{path}: column '{field.name}' must hold text, got {field.type}; {REMEDY}")
         texts = [each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_large_string(each.type)]
         table = pq.read_table(path, partitioning=None, page_checksum_verification=True, read_dictionary=texts)
-        table = _with_texts(table, texts)
+        table = with_texts(table, most_parsed())
         table.validate(full=True)  # text must be UTF-8
         table.column_names  # noqa: B018  names too; pyarrow decodes them here
         found = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
@@ -202,19 +202,6 @@ def _load(path: Path) -> tuple[Any, dict[str, str]]:
             "read it with the shunter that wrote it, or a newer one"
         )
     return table, found
-
-
-def _with_texts(table: Any, columns: list[str]) -> Any:
-    """The table with a text in every row, if that is not too much: one long text may stand in many rows."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for name in columns:
-        column = table[name]
-        sizes = [pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() for chunk in column.chunks]
-        check_size(sum(size or 0 for size in sizes), most_parsed())
-        table = table.set_column(table.column_names.index(name), name, column.cast(pa.string()))
-    return table
 
 
 def _strings(path: Path, table: Any, name: str) -> pl.Series:
