@@ -494,6 +494,15 @@ def read_trace(given: TraceLike, format: str | None = None, on_bad_row: str = "f
     return _trace(given, format, on_bad_row)[0]
 
 
+def trace_version(path: str) -> tuple[int, int]:
+    """What changes when the file of a trace is written again; a synthetic trace, or none, never changes."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
 def _trace(given: TraceLike, form: str | None = None, on_bad_row: str = "fail") -> tuple[Trace, TraceSource]:
     if isinstance(given, Trace):
         return given, TraceSource("", given.digest)

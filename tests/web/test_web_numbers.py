@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -17,10 +18,12 @@ from typer.testing import CliRunner
 
 import shunter
 from shunter.cli.main import app
+from shunter.experiment import TraceSource
 from shunter.report.terminal.tables import duration
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
 
+from shunter.web import cluster_view
 from shunter.web.comparing import ONLY_LISTED
 
 CHANGING = {"elapsed_s", "jobs_per_s"}  # numbers that a machine's load changes
@@ -165,3 +168,18 @@ def test_a_folder_that_is_not_there_is_a_message(tmp_path):
     found = CliRunner().invoke(app, ["web", str(tmp_path / "none"), "--token-file", str(tmp_path / "t"), "--port", "0"])
     assert found.exit_code == 2
     assert "there is no such folder" in found.output
+
+
+def test_a_history_is_read_once_until_its_file_changes(live, tmp_path, monkeypatch):
+    past, reads, real = tmp_path / "past.csv", [], cluster_view.read_trace
+    past.write_text("job_id,submit,duration,gpus\na,0,300,1\n")
+    monkeypatch.setattr(cluster_view, "read_trace", lambda *given: reads.append(given) or real(*given))
+    view = cluster_view.ClusterView(dataclasses.replace(live, history=TraceSource(str(past))))
+    view.outlook()
+    live.snapshot.touch()  # so that the next look is a new one
+    view.outlook()
+    assert len(reads) == 1
+    past.write_text("job_id,submit,duration,gpus\na,0,300,1\nb,60,300,1\n")
+    os.utime(live.snapshot, (1, 1))
+    view.outlook()
+    assert len(reads) == 2

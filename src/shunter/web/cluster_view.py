@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
 from shunter import registry
 from shunter.errors import LiveError, ShunterError
+from shunter.experiment import TraceSource
 from shunter.live import answers, audit
 from shunter.live.answers import counted, described
 from shunter.live.daemons import pid_in
@@ -23,7 +25,8 @@ from shunter.live.running import policy_of
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.standing import places
 from shunter.live.why import why
-from shunter.setup import read_trace
+from shunter.model import Trace
+from shunter.setup import read_trace, trace_version
 from shunter.slurm import questions
 from shunter.web.settings import LiveSources
 
@@ -97,6 +100,12 @@ class PolicyOrder:
         return self.places.get(job.id) or self.places.get(job.whole)
 
 
+@lru_cache(maxsize=1)
+def _past_jobs(past: TraceSource, version: tuple[int, int]) -> Trace:
+    """The history; it is read again when the file's ``version`` is another, not at every look at the cluster."""
+    return read_trace(past.path, past.format or None, past.on_bad_row)
+
+
 class ClusterView:
     """Looks at the cluster at most every few seconds, however many browsers ask."""
 
@@ -128,7 +137,7 @@ class ClusterView:
 
     def _look(self) -> Outlook:
         sources, past = self.sources, self.sources.history
-        jobs = read_trace(past.path, past.format or None, past.on_bad_row) if past else None
+        jobs = _past_jobs(past, trace_version(past.path)) if past else None
         return questions.AnswerSources(sources.snapshot, sources.site, jobs).outlook()
 
     def warm(self) -> None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 from shunter import simulation
@@ -18,7 +17,7 @@ from shunter.report.html.course import courses, distributions
 from shunter.report.html.findings import label
 from shunter.report.html.overview import overview
 from shunter.run_folder import Run
-from shunter.setup import Setup, set_up
+from shunter.setup import Setup, set_up, trace_version
 from shunter.simulation import Result, resolve
 from shunter.under_way import RunPoint, SimulatedCourse
 from shunter.web.choices import checked_policy, cluster_text, policy_text, trace_text
@@ -163,7 +162,7 @@ def answered(wanted: WhatIf, task: BackgroundTask) -> WhatIfAnswer:
     """Run all policies one after the other; reasons for waiting are recorded."""
     begun = time.perf_counter()
     chosen = [resolve(policy) for policy in wanted.policies]
-    setup = _set_up(wanted, _version(wanted.trace))
+    setup = _set_up(wanted, trace_version(wanted.trace))
     jobs, results = len(setup.trace), []
     if jobs > MOST_JOBS:
         raise RunError(f"a trace has up to {MOST_JOBS:,} jobs here, this one {jobs:,}; use the command line")
@@ -190,14 +189,6 @@ def so_far(runs: Sequence[Run]) -> list[str]:
     rows = [run.summary for run in runs]
     names = [label(row) for row in rows]
     return [*distributions(names, runs, rows), *courses(names, runs, rows)]
-
-
-def _version(trace: str) -> tuple[int, int]:
-    """What changes with a file's content."""
-    if trace.startswith("synthetic"):
-        return 0, 0
-    found = Path(trace).stat()
-    return found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=4)
