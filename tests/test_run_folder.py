@@ -45,3 +45,11 @@ def test_what_came_meanwhile_is_kept(tmp_path, there):
         _come_meanwhile(folder)
     assert [path.name for path in folder.iterdir()] == ["file"]
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_summary_with_a_key_twice_is_no_run(tmp_path):
+    shunter.simulate(SMALL, "1x8", "fifo").save(tmp_path / "run")
+    file = tmp_path / "run" / "summary.json"
+    file.write_text(file.read_text().rstrip().removesuffix("}") + ', "policy": "sjf"}')
+    with pytest.raises(RunError, match="the run is not whole .key 'policy' is given twice"):
+        shunter.load_run(tmp_path / "run")

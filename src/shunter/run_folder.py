@@ -23,6 +23,7 @@ from shunter.compiled import sources_digest
 from shunter.errors import RunError
 from shunter.experiment import Experiment
 from shunter.safe_files import check_output, disk_errors, most_loaded, parquet_frame, text_of, write_parquet
+from shunter.texts import unrepeated
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def load(folder: str | Path) -> Run:
         raise RunError(f"{folder}: is not the folder of a run; {hint}")
     record = experiment.read(folder / "experiment.toml")
     try:
-        summary = json.loads(text_of(folder / "summary.json", RunError))
+        summary = json.loads(text_of(folder / "summary.json", RunError), object_pairs_hook=unrepeated)
         jobs, series, events = (_table(folder / f"{name}.parquet") for name in ("jobs", "series", "events"))
         if not isinstance(summary, dict) or not {"policy", "digest"} <= set(summary) or "job_id" not in jobs.columns:
             raise ValueError("summary.json or jobs.parquet is not that of a run")

@@ -118,6 +118,19 @@ def test_a_run_with_fields_that_are_none_is_a_message(served, field, value):
         shutil.rmtree(odd)
 
 
+def test_a_run_with_endless_numbers_is_a_message(served):
+    odd = served.folder / "odd"
+    shutil.copytree(served.folder / "sjf", odd)
+    try:
+        jobs = pl.read_parquet(odd / "jobs.parquet")
+        jobs.with_columns(pl.lit(float("inf")).alias("gpus")).write_parquet(odd / "jobs.parquet")
+        found = [served.get("/runs/steps", run="odd", at=str(at)) for at in range(0, 60, 10)]
+        assert {each.status for each in found} <= {200, 422}
+        assert any("odd: its files are not those of a run" in each.text for each in found)
+    finally:
+        shutil.rmtree(odd)
+
+
 @pytest.mark.parametrize("table", ["jobs", "events", "decisions"])
 def test_a_run_with_tables_that_are_none_is_a_message(served, table):
     odd = served.folder / "odd"

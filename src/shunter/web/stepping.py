@@ -33,12 +33,7 @@ class Stretch:
 
     first: int  # number of its first instant
     instants: int  # of the whole run
-    data: dict[str, Any]
-
-    @property
-    def html(self) -> str:
-        """The data for the script that draws it."""
-        return embed(self.data)
+    html: str  # the data for the script that draws it
 
     @property
     def before(self) -> int | None:
@@ -104,7 +99,7 @@ def stretch(run: Run, first: int = 0) -> Stretch:
         "left_out": run.cluster.nodes - len(nodes),
         "frames": frames,
     }
-    return Stretch(first, len(times), data)
+    return Stretch(first, len(times), embed(data))
 
 
 def _nodes(course: _Playback, events: I64) -> list[int]:
