@@ -259,7 +259,8 @@ def test_jobs_that_wait_for_what_the_shadow_does_not_know_are_not_compared(asks)
     assert window.verdict(policy("fifo")).jobs == compared - len(odd)
 
 
-def test_jobs_that_their_users_held_are_not_compared():
+@pytest.mark.parametrize("back", [{"reason": "JobHeldUser"}, {"reason": "BeginTime", "eligible": NOW + 90 * SECOND}])
+def test_jobs_that_their_users_held_or_put_off_are_not_compared(back):
     """Else a user who holds two jobs of a hundred for hours has the guard hand all jobs back."""
     jobs = jobs_of(LENGTHS)
     starts, length = reality(jobs, LENGTHS, by_submission)
@@ -267,7 +268,7 @@ def test_jobs_that_their_users_held_are_not_compared():
     for at in range(20, 2001, 20):
         seen = snapshot_at(NOW + at * SECOND, jobs, starts, length)
         holds = ("59", "60") if at == 80 else ()
-        held = (replace(job, reason="JobHeldUser") if job.id in holds else job for job in seen.jobs)
+        held = (replace(job, **back) if job.id in holds else job for job in seen.jobs)
         window.note(replace(seen, jobs=tuple(held)))
     assert window.verdict(policy("fifo")).jobs == len(jobs) - 3  # the first one ran already
 

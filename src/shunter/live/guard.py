@@ -137,7 +137,7 @@ class GuardWindow:
         self.jobs: dict[str, LiveJob] = {}  # those that waited or arrived, as last seen
         self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
         self.starts: dict[str, int] = {}  # the first of each
-        self.held: set[str] = set()  # by their users at some time: the shadow does not know how long
+        self.held: set[str] = set()  # or put off by their users at some time: the shadow does not know how long
         self.note(begin)
 
     def note(self, snapshot: Snapshot) -> None:
@@ -159,11 +159,12 @@ class GuardWindow:
         self.last = snapshot.now
 
     def _see(self, job: LiveJob, now: int) -> None:
-        wanted = self.jobs[job.id].wanted_nodes if job.id in self.jobs else job.wanted_nodes
-        if job.wanted_nodes != wanted:  # it counts what the job asked for itself: we may have pinned it since
-            job = replace(job, wanted_nodes=wanted)
+        before = self.jobs.get(job.id, job)
+        if job.wanted_nodes != before.wanted_nodes:  # it counts what the job asked for itself: we may have pinned it
+            job = replace(job, wanted_nodes=before.wanted_nodes)
         self.jobs[job.id] = job
-        if job.state == "PENDING" and job.reason == HELD_BY_USER:
+        put_off = job.eligible > before.eligible and job.id not in self.starts  # to a later start, behind another job
+        if put_off or (job.state == "PENDING" and job.reason == HELD_BY_USER):
             self.held.add(job.id)
         self.arrivals.setdefault(job.id, min(max(job.eligible, job.submit, self.last), now))
         if job.nodes and job.start >= 0:
