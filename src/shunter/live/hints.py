@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})", re.ASCII)
 MOST_GPUS = 4096  # of a range; one beyond is a slip of the pen, or no honest one
+MOST = 1e15  # of any number that a job declares
+LATEST = 253_402_300_799.0  # of a deadline, seconds since 1970: the end of the year 9999
 LONGEST_S = 1e9  # a job that says it takes longer says nothing: times of all jobs must add up to a number of 64 bits
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from shunter.errors import LiveError
 from shunter.live import job_arrays
+from shunter.live.hints import LATEST, MOST
 
 if TYPE_CHECKING:
     from shunter.live.nodes import Node
@@ -21,7 +21,7 @@ NUMBER = 10**14  # no number in a snapshot is as large
 LONG_NUMBER = re.compile(r"\d{19}")  # more digits than a number of 64 bits has
 JOB = {"gpus": GPUS} | dict.fromkeys(("limit", "shards", "cpus", "mem_mib", "throttle"), NUMBER)
 NODE = {"gpus": GPUS_OF_NODE} | dict.fromkeys(("shards", "cpus", "cpus_used", "mem_mib", "mem_used"), NUMBER)
-HINTS = ("iterations", "done", "iteration_s", "run_s", "deadline")
+HINTS = dict.fromkeys(("iterations", "done", "iteration_s", "run_s"), MOST) | {"deadline": LATEST}
 WITH_NUMBERS = (
     *("id", "handle", "number", "tasks", "per_node", "per_job", "per_task"),
     *("licenses", "wanted_nodes", "excluded"),
@@ -50,9 +50,7 @@ def _of_jobs(jobs: Sequence[LiveJob]) -> Iterator[str]:
     for at, job in enumerate(jobs):
         where = f"jobs.{at}"
         yield from _outside(where, job, JOB)
-        for name in HINTS:
-            if not 0 <= getattr(job.hints, name) < math.inf:
-                yield f"{where}.hints.{name}: must be a finite number from 0 on, got {getattr(job.hints, name)}"
+        yield from _outside(f"{where}.hints", job.hints, HINTS)
         for name in WITH_NUMBERS:
             if LONG_NUMBER.search(getattr(job, name)):
                 yield f"{where}.{name}: has a number of more than 18 digits"
@@ -63,7 +61,7 @@ def _of_jobs(jobs: Sequence[LiveJob]) -> Iterator[str]:
             yield f"{where}.tasks: {error}"
 
 
-def _outside(where: str, of: object, most: dict[str, int]) -> Iterator[str]:
+def _outside(where: str, of: object, most: Mapping[str, float]) -> Iterator[str]:
     for name, limit in most.items():
         if not 0 <= getattr(of, name) <= limit:
             yield f"{where}.{name}: must be 0 to {limit:,}, got {getattr(of, name):,}"

@@ -17,13 +17,11 @@ import time
 from dataclasses import fields
 from datetime import datetime
 
-from shunter.live.hints import NO_HINTS, JobHints
+from shunter.live.hints import LATEST, MOST, NO_HINTS, JobHints
 
 PREFIX = "shunter:"
 PAIR = re.compile(r"(\w+)=([\w.+/:-]+)")
 SECONDS_BETWEEN = 60.0
-MOST = 1e15
-LATEST = 253_402_300_799.0  # seconds since 1970: the end of the year 9999
 
 _last: dict[str, float] = {}
 
