@@ -81,6 +81,8 @@ def test_the_power_of_cpu_is_that_of_the_published_iteration_times(data):
         ('[[curve]]\nmodel = "m"\ntogether = { 2 = 1.5 }', "less than or equal to 1"),
         ('[[curve]]\nmodel = "m"\ntogether = { two = 0.5 }', "together"),
         ('[[curve]]\nmodel = "m"\ntogether = { 0 = 0.5 }', "from 1 to"),
+        ('[[curve]]\nmodel = "m"\ntogether = { 2 = 0.5, 02 = 0.4 }', "together.02"),
+        ('[[curve]]\nmodel = "m"\ntogether = { 2 = 1e-320 }', "greater than or equal to 0"),
         ('[[curve]]\nmodel = "m"\ntogether = { 2 = 0.5 }\n' * 2, "is given twice"),
     ],
 )

@@ -13,8 +13,8 @@ from shunter.scaling.curves import Efficiencies, ScalingCurve
 from shunter.toml_forms import Form, Name, filled
 
 MOST_CURVES, MOST_WIDTH = 1000, 10**6
-Width = Annotated[str, Field(pattern=r"^[0-9]{1,7}$")]
-Efficiency = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Width = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,6})$")]  # each is written in one way, so none occurs twice
+Efficiency = Annotated[float, Field(ge=1e-6, le=1, allow_inf_nan=False)]  # speeds are divided by each other
 Widths = Annotated[dict[Width, Efficiency], Field(min_length=1, max_length=64)]
 
 
