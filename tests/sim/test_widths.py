@@ -40,6 +40,14 @@ def test_what_is_outside_of_the_range_is_refused_by_name():
     assert run.refused == [(0, OUTSIDE), (1, OUTSIDE), (3, OUTSIDE), (4, OUTSIDE), (5, nothing)]
 
 
+def test_a_range_far_beyond_the_cluster_fills_no_memory():
+    wide = [(0, 900, 1 + at, {"min_gpus": 1, "max_gpus": 10**6, "model": "m"}) for at in range(30)]
+    with pytest.raises(TraceError, match="max_gpus 1,000,000 is too large a range for 30 kinds of jobs"):
+        Simulator(jobs(*wide), cluster(32), scenario=KNOWN)
+    Simulator(jobs(*wide[:2]), cluster(32), scenario=KNOWN)
+    Simulator(jobs(*[wide[0]] * 30), cluster(32), scenario=KNOWN)  # all of one kind
+
+
 def test_a_job_without_a_range_starts_on_what_it_asks_for():
     run = play(jobs((0, 900, 2)), cluster(4), {0: [[Start(0, [0])]], 1: [[Start(0, [0, 1])]]})
     assert run.refused == [(0, "wrong number of GPUs for the job")]

@@ -13,6 +13,8 @@ from shunter.scaling.curves import Scaling, ScalingCurve
 from shunter.sim.scenario import Scenario
 from shunter.world import F64, I64
 
+MOST_SPEEDS = 20_000_000  # by kind of job and width; policies keep several such tables
+
 
 def curves_of(trace: Trace, cluster: Cluster, scenario: Scenario) -> tuple[I64, F64]:
     """The curve of each job, -1: its speed is in proportion to its GPUs; and the curves, two rows each.
@@ -21,6 +23,7 @@ def curves_of(trace: Trace, cluster: Cluster, scenario: Scenario) -> tuple[I64, 
     measured them.
     """
     _check(trace)
+    _check_widest(trace, cluster)
     row, concerned = np.full(len(trace), -1, np.int64), trace.elastic & (trace.model >= 0)
     if not concerned.any():
         return row, np.zeros((0, 1))
@@ -79,6 +82,19 @@ def _check(trace: Trace) -> None:
         raise TraceError(
             f"job '{trace.job_id[job]}': min_gpus and max_gpus must be a range of whole GPUs that gpus is in, got "
             f"{trace.min_gpus[job]} .. {trace.max_gpus[job]} for {trace.gpus[job] / GPU:g} GPUs; correct one of them"
+        )
+
+
+def _check_widest(trace: Trace, cluster: Cluster) -> None:
+    """Refuse widths far beyond the cluster that would fill the memory with speeds that no job ever has."""
+    widest = int(trace.widths[1].max(initial=0))
+    if widest <= cluster.gpus or widest * len(trace) <= MOST_SPEEDS:
+        return
+    kinds = np.unique(np.stack((trace.model, trace.gpu_type, trace.gpus, trace.servers)), axis=1).shape[1]
+    if widest * kinds > MOST_SPEEDS:
+        raise TraceError(
+            f"job '{trace.job_id[int(np.argmax(trace.widths[1]))]}': max_gpus {widest:,} is too large a range for"
+            f" {kinds:,} kinds of jobs; the cluster has {cluster.gpus:,} GPUs, so give at most as many"
         )
 
 
