@@ -88,6 +88,16 @@ def test_the_quantiles_of_ends_hold_on_jobs_with_habits():
     assert found.mean(axis=0) == pytest.approx([0.5, 0.9], abs=0.05)
 
 
+def test_a_past_of_equal_jobs_makes_no_forecast_later():
+    """All ended when they were forecast to end; so a new user's jobs, of which less is known, are as likely late."""
+    given = {"duration": 100_000, "gpus": 1000, "recorded_wait": 5000}
+    columns = {name: np.full(300, value) for name, value in given.items()}
+    trace = Trace.of("past", [str(job) for job in range(300)], submit=NOW + 600_000 * np.arange(300), **columns)
+    past = replayed(trace)
+    assert past.ranks() is not None
+    assert past.forecast(WantedJob("somebody new", "", 1, "", 0), NOW).at(0.5) == NOW + 105_000
+
+
 def test_a_forecast_knows_nothing_of_later_jobs():
     trace, cut = history(600), 400
     rows = np.flatnonzero(np.arange(600) < cut)

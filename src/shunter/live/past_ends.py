@@ -59,6 +59,7 @@ class PastEnds:
         self._seen = RecentJobs()
         self._asked: dict[int, tuple[float, float]] = {}  # ranks of end and run time of jobs that have not ended yet
         self._ranks: deque[tuple[float, float]] = deque(maxlen=RANKED)
+        self._drawn = rng(0, "ranks among equals")
 
     def until(self, now: int) -> None:
         """Learn what was known at an instant, which must not be before the previous one."""
@@ -78,7 +79,11 @@ class PastEnds:
         self.until(int(self.trace.submit[row]))
         found = self.forecast(self._wanted(row), int(self.trace.submit[row]))
         if not found.because:
-            self._asked[row] = _rank(found.ends, self._ends[row]), _rank(found.runs, self.trace.duration[row])
+            drawn = self._drawn.random()
+            self._asked[row] = (
+                _rank(found.ends, self._ends[row], drawn),
+                _rank(found.runs, self.trace.duration[row], drawn),
+            )
         return found
 
     def forecast(self, wanted: WantedJob, now: int) -> EndForecast:
@@ -139,9 +144,13 @@ class PastEnds:
         return self._wanted(int(found[-1]))
 
 
-def _rank(forecast: F64, actual: float) -> float:
-    """The share of a forecast, sorted, that is no longer."""
-    return float(np.searchsorted(forecast, actual, side="right")) / len(forecast)
+def _rank(forecast: F64, actual: float, among_equals: float) -> float:
+    """The share of a forecast, sorted, that is shorter, and a part of what is as long.
+
+    That part is drawn. Where many times are equal, a fixed one would make all past jobs seem early, or late.
+    """
+    shorter, no_longer = (int(np.searchsorted(forecast, actual, side=side)) for side in ("left", "right"))
+    return (shorter + among_equals * (no_longer - shorter)) / len(forecast)
 
 
 def _groups(wanted: WantedJob) -> tuple[tuple[str, ...], ...]:
