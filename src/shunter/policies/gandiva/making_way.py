@@ -40,16 +40,16 @@ def place_left_by(world: World, queue: Queue, paper: Paper, job: int, other: int
 
 
 @kernel
-def make_way(world: World, offers: Offers, paper: Paper, job: int, runners: int, plan: Decision) -> bool:
+def make_way(world: World, offers: Offers, paper: Paper, job: int, plan: Decision) -> bool:
     """Stop the jobs that ran longest until a job fits, and spare those not needed for it; false if it never fits."""
     queue, moves = offers.queue, moves_of(offers.own)
-    jobs, stopped = queue.scratch.jobs, queue.scratch.ends
+    jobs, stopped = moves.runners, queue.scratch.ends
     place, last, whole = -1, 0, world.jobs[w.SHARE, job] == 1000
     if whole and moves.free + moves.stoppable < world.jobs[w.GPUS, job]:
         return False
     if whole and world.clock[w.BOUNDED] == 0:
-        return make_way_by_count(world, offers, paper, job, runners, plan)
-    while place < 0 and last < runners:
+        return make_way_by_count(world, offers, paper, job, plan)
+    while place < 0 and last < moves.lined_up:
         stopped[last] = 1 if jobs[last] >= 0 and in_the_way(world, job, jobs[last]) else 0
         if stopped[last] == 1:
             lift(world, queue, jobs[last], -1)
@@ -107,11 +107,12 @@ def room_for_it(world: World, paper: Paper, job: int) -> bool:
 
 
 @kernel
-def make_way_by_count(world: World, offers: Offers, paper: Paper, job: int, runners: int, plan: Decision) -> bool:
+def make_way_by_count(world: World, offers: Offers, paper: Paper, job: int, plan: Decision) -> bool:
     """The same where only GPUs are short: a job wants enough of them on one node, or anywhere if no node could do."""
-    queue, jobs, stopped = offers.queue, offers.queue.scratch.jobs, offers.queue.scratch.ends
+    queue, moves = offers.queue, moves_of(offers.own)
+    jobs, stopped = moves.runners, queue.scratch.ends
     wide, everywhere, place, last = queue.tiers.takes[0, queue.class_of[job]] == 0, open_to(world, job), -1, 0
-    while place < 0 and last < runners:
+    while place < 0 and last < moves.lined_up:
         stopped[last] = 1 if jobs[last] >= 0 and (everywhere or in_the_way(world, job, jobs[last])) else 0
         if stopped[last] == 1:
             place = count_out(world, paper, jobs[last], job)
@@ -134,9 +135,9 @@ def make_way_by_count(world: World, offers: Offers, paper: Paper, job: int, runn
 @kernel
 def drop_runner(world: World, offers: Offers, at: int) -> None:
     """Take the job at a position off those that may be stopped: it stops, or it stays."""
-    jobs = offers.queue.scratch.jobs
-    moves_of(offers.own).stoppable -= world.jobs[w.WORKERS, jobs[at]]
-    jobs[at] = -1
+    moves = moves_of(offers.own)
+    moves.stoppable -= world.jobs[w.WORKERS, moves.runners[at]]
+    moves.runners[at] = -1
 
 
 @kernel

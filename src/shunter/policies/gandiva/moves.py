@@ -43,11 +43,16 @@ class Moves(Variables):
     alone: I1  # (jobs,) 1: it did badly in a pair although its model is not known
     free: int = 0  # while turns are planned: GPUs free on paper ...
     stoppable: int = 0  # ... and those of the running jobs that may still be stopped
-    settled_releases: int = -1  # no job can take a turn as long as RELEASES ...
-    settled_running: int = -1  # ... and N_RUNNING stay what they were after the last turns, at the instant ...
-    settled: int = -1  # ... of these
+    planned_releases: int = -1  # RELEASES ...
+    planned_running: int = -1  # ... and N_RUNNING after the last turns, if nothing else happened since, ...
+    planned: int = -1  # ... at the instant of these
+    settled: bool = False  # after them no job can take a turn
     aside: int = 0  # how many of `Offers.aside` the last plan starts; they are in no heap
-    next_of_size: I1  # (sizes,) before this position in `scratch.jobs` no job of this size can be replaced
+    lined_up: int = 0  # how many of `runners` are in use
+    runners: I1  # (jobs,) running jobs that may be stopped, the longest run first; -1: no longer
+    position: I1  # (jobs,) where a job was last in there
+    first_of_size: I1  # (sizes,) the first position there of a job of this size, -1: there is none ...
+    next_of_size: I1  # (jobs,) ... and by position the next one of the same size
     bad: I2  # (models, models) 1: these were seen to do badly together
 
 

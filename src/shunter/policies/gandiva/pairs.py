@@ -70,10 +70,12 @@ def note_bad(world: World, offers: Offers, job: int, other: int) -> None:
 
 
 @kernel
-def stop(world: World, offers: Offers, job: int, plan: Decision) -> None:
-    """Stop a running job, which will take a tier as low as it has now."""
-    keep_seat(offers, job, tier_of(world, job))
+def stop(world: World, offers: Offers, job: int, plan: Decision) -> int:
+    """Stop a running job, which will take a tier as low as it has now; returns that."""
+    tier = tier_of(world, job)
+    keep_seat(offers, job, tier)
     add_other(plan, w.A_PREEMPT, job, 1)
+    return tier
 
 
 @kernel
@@ -124,10 +126,13 @@ def partner_for(world: World, offers: Offers, job: int, partners: int) -> int:
 
 @kernel
 def start_on(
-    world: World, offers: Offers, tools: OfferTools, job: int, other: int, beside: int, plan: Decision
+    world: World, offers: Offers, tools: OfferTools, job: int, other: int, beside: int, tier: int, plan: Decision
 ) -> None:
-    """Start a waiting job on the GPUs of a running one, which leaves them (beside: -1), or beside one that stays."""
-    ids, tier = offers.queue.scratch.gpu_ids, tier_of(world, other)
+    """Start a waiting job on the GPUs of a running one, which leaves them (beside: -1), or beside one that stays.
+
+    ``tier``: that of these GPUs.
+    """
+    ids = offers.queue.scratch.gpu_ids
     ids, until = ids[: held(world, other, ids)], lease_end(world, offers, tools, job, tier)
     tools.took(world, offers, job, tier)
     if beside < 0:
@@ -156,7 +161,7 @@ def pair_up(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> 
         job = offers.candidate[cls]
         other = partner_for(world, offers, job, partners)
         if other >= 0:
-            start_on(world, offers, tools, job, other, other, plan)
+            start_on(world, offers, tools, job, other, other, tier_of(world, other), plan)
             set_aside(world, offers, cls, moves.aside)
             moves.aside += 1
             partners = 0 if one else drop_partner(offers.queue, other, partners)

@@ -103,8 +103,9 @@ class Gandiva(Leasing, Shares):
             growth=int(self.growth * 1000),
             moving=round(self.move_again * 1000),
         )
-        lists = {name: np.zeros(jobs, np.int64) for name in ("listed", "is_listed", "alone")}
-        lists["next_of_size"] = np.zeros(len(sizes), np.int64)
+        names = ("listed", "is_listed", "alone", "runners", "position", "next_of_size")
+        lists = {name: np.zeros(jobs, np.int64) for name in names}
+        lists["first_of_size"] = np.zeros(len(sizes), np.int64)
         return g.Moves(config=config, bad=np.zeros((0, 0), np.int64), **lists)
 
     def memory(self, view: View, queue: Queue) -> Offers:

@@ -159,15 +159,21 @@ def choose(world: World, offers: Offers, paper: Paper, job: int, tier: int, plac
 
 
 @kernel
-def gpus_for(world: World, offers: Offers, tools: Terms | OfferTools, paper: Paper, job: int) -> tuple[int, int]:
-    """Fill ``scratch.gpu_ids`` with GPUs for a job that takes what is free; returns how many, and their tier."""
+def gpus_at(world: World, offers: Offers, paper: Paper, job: int, tier: int, place: int) -> int:
+    """Fill ``scratch.gpu_ids`` with GPUs for a job where there is room; returns how many."""
     scratch = offers.queue.scratch
-    tier, place = room_at(world, offers, tools, paper, job)
     if world.jobs[w.SHARE, job] < 1000:
         scratch.gpu_ids[0] = place
         offers.state.reach = 1
-        return 1, tier
-    return collect(world, scratch, paper, choose(world, offers, paper, job, tier, place)), tier
+        return 1
+    return collect(world, scratch, paper, choose(world, offers, paper, job, tier, place))
+
+
+@kernel
+def gpus_for(world: World, offers: Offers, tools: Terms | OfferTools, paper: Paper, job: int) -> tuple[int, int]:
+    """Fill ``scratch.gpu_ids`` with GPUs for a job that takes what is free; returns how many, and their tier."""
+    tier, place = room_at(world, offers, tools, paper, job)
+    return gpus_at(world, offers, paper, job, tier, place), tier
 
 
 @kernel
