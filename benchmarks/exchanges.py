@@ -1,7 +1,7 @@
 """The least that a stop and the start after it cost: ``python -m benchmarks.exchanges``.
 
-A policy without order and heaps exchanges jobs of one GPU with those that wait, as many in one plan as Gandiva's turns
-do.  What is left is the engine: checking the plan, moving jobs and events, the log.
+A policy without order and heaps exchanges jobs of one GPU, or of ``--gpus``, with those that wait, as many in one plan
+as Gandiva's turns do.  What is left is the engine: checking the plan, moving jobs and events, the log.
 
 With ``--quanta 60 300`` also turns of these lengths under Gandiva, on the Philly file: how often they stop a job, what
 a stop costs, how many jobs a second that leaves, and how time and stops grow with four times the jobs.
@@ -30,7 +30,7 @@ from shunter.capabilities import Compilable, Compiled
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
 from shunter.model import GPU, NOTHING, Plan, Trace, View
-from shunter.scheduling.placing import add_other, add_start
+from shunter.scheduling.placing import add_other, add_start, held
 from shunter.sim import Simulator
 from shunter.world import Decision, World
 
@@ -47,24 +47,24 @@ class Turns(Variables):
 @kernel
 def decide(world: World, turns: Turns, parts: int, plan: Decision) -> None:
     """Fill free GPUs; at every quantum, put waiting jobs in the places of as many running ones."""
-    waiting, now = world.clock[w.N_PENDING], world.clock[w.NOW]
-    for gpu in range(world.gpus.shape[1]):
+    waiting, now, size = world.clock[w.N_PENDING], world.clock[w.NOW], world.jobs[w.GPUS, 0]
+    for gpu in range(0, world.gpus.shape[1], size):
         if waiting > 0 and world.gpus[w.TENANTS, gpu] == 0 and plan.counts[0] < MOST:
             waiting -= 1
-            plan.gpu_ids[plan.counts[1]] = gpu
-            add_start(
-                plan, world.lists[w.L_PENDING, waiting], plan.gpu_ids[plan.counts[1] : plan.counts[1] + 1], w.NEVER
-            )
+            ids = plan.gpu_ids[plan.counts[1] : plan.counts[1] + size]
+            for at in range(size):
+                ids[at] = gpu + at
+            add_start(plan, world.lists[w.L_PENDING, waiting], ids, w.NEVER)
     if plan.counts[0] > 0 or waiting == 0:
         return
     if now % QUANTUM == 0 and turns.turned != now:
         turns.turned = now
         for at in range(min(MOST, world.clock[w.N_RUNNING], waiting)):
             job = world.lists[w.L_RUNNING, at]
-            gpu = world.slots[w.SLOT_GPU, world.jobs[w.HEAD, job]]
+            ids = plan.gpu_ids[plan.counts[1] : plan.counts[1] + size]
+            held(world, job, ids)
             add_other(plan, w.A_PREEMPT, job, 1)
-            plan.gpu_ids[plan.counts[1]] = gpu
-            add_start(plan, world.lists[w.L_PENDING, at], plan.gpu_ids[plan.counts[1] : plan.counts[1] + 1], w.NEVER)
+            add_start(plan, world.lists[w.L_PENDING, at], ids, w.NEVER)
         return
     add_other(plan, w.A_TIMER, 0, (now // QUANTUM + 1) * QUANTUM)
 
@@ -94,16 +94,18 @@ def form() -> Any:
     return pointer(decide, types.void(type_of(World), type_of(Turns), typeof(0), type_of(Decision)))
 
 
-def jobs_of_one_gpu(count: int) -> Trace:
-    """Jobs that all wait from the beginning, each for a GPU for an hour."""
+def equal_jobs(count: int, gpus: int) -> Trace:
+    """Jobs that all wait from the beginning, each for so many GPUs for an hour."""
     hour = np.full(count, 3_600_000)
     names = [str(row) for row in range(count)]
-    return Trace.of("exchanges", names, submit=np.zeros(count, np.int64), duration=hour, gpus=np.full(count, GPU))
+    return Trace.of(
+        "exchanges", names, submit=np.zeros(count, np.int64), duration=hour, gpus=np.full(count, gpus * GPU)
+    )
 
 
-def measured(count: int) -> tuple[int, float]:
+def measured(count: int, gpus: int) -> tuple[int, float]:
     """How often jobs were stopped in a run, and the seconds of CPU of that."""
-    simulator = Simulator(jobs_of_one_gpu(count), workload.cluster())
+    simulator = Simulator(equal_jobs(count, gpus), workload.cluster())
     begun = time.process_time()
     with one_core():
         simulator.run(Exchanging())
@@ -137,11 +139,12 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.exchanges", description=__doc__.partition(":")[0])
     parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--gpus", type=int, default=1, help="of each job: 1, 2, 4 or 8")
     parser.add_argument("--repeats", type=int, default=5, help="the best of this many")
     parser.add_argument("--quanta", type=float, nargs="+", default=[], help="lengths of Gandiva's turns, in seconds")
     chosen = parser.parse_args()
-    measured(1_000)  # compiles
-    stops, took = min((measured(chosen.jobs) for _ in range(chosen.repeats)), key=lambda found: found[1])
+    measured(1_000, chosen.gpus)  # compiles
+    stops, took = min((measured(chosen.jobs, chosen.gpus) for _ in range(chosen.repeats)), key=lambda found: found[1])
     Console().print(
         f"{stops:,} stops in {took:.2f} s of CPU: {took / stops * 1e9:.0f} ns for a stop and the start after it"
     )
