@@ -123,6 +123,14 @@ def test_two_windows_are_too_few_to_tell(ground):
     assert not any(cell["shown"] for row in found["rows"] for cell in row["objectives"].values())
 
 
+def test_windows_in_which_no_job_waits_teach_and_show_nothing(ground):
+    idle = ground_for(set_up("synthetic:jobs=1000,gpus=16,load=0.5", "512x8"), "oracle", 32)
+    with pytest.raises(ModelError, match=r"nothing to learn; use windows of more jobs \(--jobs, now 32\)"):
+        Trainer(small(idle, "search"))
+    found = judged(trained(small(ground, "search"), 1).model(), idle)
+    assert found["verdict"].startswith("Can't tell: the mean wait is 0 in all windows")
+
+
 def test_an_interval_without_a_width_shows_nothing():
     """All of the wait is in one window: every draw that has it has the same change."""
     found = compared(np.array([0.0, 0, 0, 294, 0, 0]), np.array([0.0, 0, 0, 100, 0, 0]))

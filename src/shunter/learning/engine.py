@@ -59,7 +59,7 @@ class LearningGround:
     def __post_init__(self) -> None:
         if len(self.trace) < self.length:
             raise ModelError(
-                f"a window has {self.length:,} jobs, but the trace has {len(self.trace):,}; use a shorter one (--jobs)"
+                f"a window has {self.length:,} jobs, but the trace has {len(self.trace):,}; set --jobs to fewer"
             )
 
     @property

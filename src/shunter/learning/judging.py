@@ -106,6 +106,8 @@ def verdict(model: ScoreModel, rows: Sequence[dict[str, Any]], windows: int, len
     objective = model.training.objective or "wait"
     found = next(row for row in rows if row["policy"] == "model")["objectives"][objective]
     what = OBJECTIVES[objective].partition(" (")[0]
+    if not found["base"] and not found["value"]:
+        return f"Can't tell: the {what} is 0 in all windows, so they show no difference; use longer ones (--jobs)."
     if found["low"] is None or not np.isfinite(found["share"]):
         return f"There is no interval, so nothing is shown about the {what}."
     low, high = percent(found["low"]), percent(found["high"])

@@ -206,7 +206,14 @@ class Trainer:
         self.players = Players(task.ground, self.form, self.agent.mode, task.base, task.threads, task.visible)
         learned_from, checked_on, _ = parts_of(task.ground)
         self._windows, self._checks = learned_from, spaced(checked_on, CHECKS)
-        self._reference = self._scores(self.players.base_waits(self._checks, REFERENCE), self._checks)
+        waits = self.players.base_waits(self._checks, REFERENCE)
+        if not waits.any():
+            raise ModelError(
+                f"no job of the {len(self._checks)} windows that are checked waits under {REFERENCE}, so there is"
+                f" nothing to learn; use windows of more jobs (--jobs, now {task.ground.length:,}), a busier time"
+                " (--since, --until) or a smaller cluster"
+            )
+        self._reference = self._scores(waits, self._checks)
         self._scale = max(float(self._scores(self.players.base_waits(self._checks), self._checks).mean()), 1e-9)
         self._method: Any = _Search(self) if not self.agent.widths else _Gradient(self)
         self.curve: list[Round] = []
