@@ -122,10 +122,11 @@ def test_without_a_model_other_widths_are_not_guessed(recorded):
     ("arguments", "words"),
     [
         ((1,), "has no deadline of its own"),
-        ((), "say by when"),
+        ((), "--by is missing"),
         ((3, "--by", "Fry 09:00"), "is no day"),
         ((3, "--by", "2020-01-01T00:00"), "is past"),
         ((99, "--by", "+1h"), "no job 99"),
+        (("--by", "+1h", "--time", "5days"), "--time: a time must look like"),
         (("--by", "+1h"), "how long it runs is not known"),
         (("--by", "+1h", "--model", "resnet50"), "need --iterations"),
         (("--by", "+1h", "--model", "nonesuch", "--iterations", 5), "set --iteration-s"),
@@ -187,10 +188,12 @@ def test_a_history_is_not_used_for_what_it_does_not_know(tmp_path):
     ask = ("--offline", "--history", past_jobs(tmp_path), "--by", "+9h")
     large = found_for(*ask, "--gpus", 5000)
     assert large["because"] == ["no job of the history used more than 2 GPUs"]
-    for option, names in (("--partition", "known: red"), ("--gpu-type", "it names none")):
+    for option, names in (("--partition", "known: red"), ("--gpu-type", "name none at all, so leave out --gpu-type")):
         said = shunter(*ask, option, "blue")
         assert said.exit_code == 2
         assert names in said.output
+    nowhere = shunter("--offline", "--history", "nonesuch.csv", "--by", "Fri 9am")
+    assert "'Fri 9am' is not a time" in nowhere.output  # before any history is read
     nobody = found_for(*ask, "--user", "nobody")
     assert nobody["job"] == "A job (1 GPU)"
     assert "User nobody has no past jobs; all users' jobs are used." in nobody["remarks"]

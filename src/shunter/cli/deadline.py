@@ -21,7 +21,8 @@ from shunter.cli.console import (
     show,
 )
 from shunter.cli.slurm_asking import HistoryOption, SamplesOption, SiteOption, SnapshotOption
-from shunter.errors import LiveError
+from shunter.errors import LiveError, SlurmError
+from shunter.live.due_times import due_at
 
 if TYPE_CHECKING:
     from shunter.cluster import Cluster
@@ -130,7 +131,10 @@ class _Request:
     def check(self, offline: bool) -> None:
         """Refuse options that lack others, or that would have no effect."""
         if not self.by and (self.job is None or offline):
-            raise LiveError("say by when it is wanted: --by 'Fri 09:00'")
+            raise LiveError("--by is missing: the time by which the job should be done, such as --by 'Fri 09:00'")
+        if offline:
+            due_at(self.by, round(1000 * clock.time()))  # before a long history is read
+        self._limit_s()
         if (self.model or self.iteration_s or self.losses) and not self.iterations:
             raise LiveError("--model, --iteration-s and --losses need --iterations: how many there are in all")
         request = {
@@ -143,15 +147,22 @@ class _Request:
         if self.user and not offline:
             raise LiveError("--user chooses past jobs, with --offline; on Slurm the job would be your own")
 
+    def _limit_s(self) -> float:
+        """The limit that --time sets, 0: none."""
+        from shunter.slurm.scontrol_output import seconds
+
+        try:
+            return (seconds(self.time) if self.time else None) or 0.0
+        except SlurmError as problem:
+            raise LiveError(f"--time: {problem}") from None
+
     def from_history(self, past: Trace) -> DeadlineAnswer:
         """From past jobs alone."""
         from shunter.live.past_ends import WantedJob, replayed
         from shunter.slurm.deadlines import Offline
-        from shunter.slurm.scontrol_output import seconds
 
-        limit = (seconds(self.time) if self.time else None) or 0
         source = Offline(replayed(past), round(1000 * clock.time()))
-        wanted = WantedJob(self.user, "", self.gpus or 1, self.partition, round(1000 * limit))
+        wanted = WantedJob(self.user, "", self.gpus or 1, self.partition, round(1000 * self._limit_s()))
         wanted = source.ends.job(self.job) if self.job else wanted
         return source.answer(wanted, self.by, self._training(wanted.gpus, None), self.job or "", self.gpu_type)
 

@@ -75,7 +75,10 @@ def training(
         found = models.find(model)
         alone = models.compute_ns(models.profile(found, "profiled").layers) / 1e9
         iteration_s = alone * gpus / (curve.speed(gpus) if curve else gpus)
-        said.append(f"an iteration takes {iteration_s:.3g} s, computed and not measured; see --iteration-s")
+        said.append(
+            f"an iteration takes {iteration_s:.3g} s, computed from {found.source} per GPU and not measured: other"
+            " batches and GPUs differ by many times; set --iteration-s"
+        )
     if not 0 < iterations * iteration_s <= LONGEST_S:
         raise LiveError(f"{iterations:g} iterations of {iteration_s:g} s are no run that can be planned; correct them")
     if curve is not None:

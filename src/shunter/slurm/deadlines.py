@@ -95,7 +95,7 @@ def _due(job: LiveJob, by: str, now: int) -> int:
     if by:
         return due_at(by, now)
     if job.due <= 0:
-        raise SlurmError(f"job {job.id} has no deadline of its own; say by when it is wanted: --by 'Fri 09:00'")
+        raise SlurmError(f"job {job.id} has no deadline of its own; set one: --by 'Fri 09:00'")
     return job.due
 
 
@@ -243,7 +243,7 @@ class Offline:
             ("--gpu-type", gpu_type, trace.gpu_types),
         ):
             if value and value not in known:
-                names = did_you_mean(value, known) if known else "it names none; leave the option out"
+                names = did_you_mean(value, known) if known else f"its jobs name none at all, so leave out {option}"
                 raise LiveError(f"{option} {value}: no job of history '{trace.name}' has it; {names}")
 
     def _remarks(self, wanted: WantedJob, gpu_type: str) -> Iterable[str]:
