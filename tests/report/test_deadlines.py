@@ -56,6 +56,19 @@ def test_tables_show_them():
     assert "moves" in text
     assert "bob" in text  # by user, those with the fewest met first
     assert "0.0 %, 30.0 s" in text
+    assert "users: those with the fewest" not in text  # all are shown
+
+
+def test_a_table_of_some_users_says_which():
+    from rich.console import Console
+
+    jobs = Trace.of(
+        "t", list("abcdefg"), submit=[0] * 7, duration=[60_000] * 7, gpus=[GPU] * 7, deadline=[90_000] * 7,
+        user=range(7), users=tuple("tuvwxyz"),
+    )  # fmt: skip
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(comparison_view([simulate(jobs, "1x1", "fifo").summary | {"difference": None}] * 2))
+    assert "5 of 7 users: those with the fewest deadlines met" in console.export_text()
 
 
 def test_edf_and_llf_order_by_what_they_say():

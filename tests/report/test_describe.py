@@ -199,6 +199,8 @@ def test_times_beyond_all_calendars_are_described():
 def test_the_description_of_a_single_job():
     one = Trace.of("one", ["a"], submit=[0], duration=[0], gpus=[1000])
     assert "one" in drawn(describe_view(describe(one)))
+    on_cluster = drawn(describe_view(describe(one, clusters.load("1x8"))))
+    assert "day 1 day 1" not in on_cluster  # a chart of one day has one label
 
 
 def test_venus_has_its_published_day(data):

@@ -117,6 +117,8 @@ def _due_groups(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
             cells = [_due_cell(found[key].get(group), found[f"lateness_{key}"].get(group)) for found in kept]
             made.add_row(group, *cells)
         yield made
+        if len(groups) < len(kept[0][key]):
+            yield Text(f" {len(groups)} of {len(kept[0][key])} users: those with the fewest deadlines met", style="dim")
 
 
 def _due_cell(met: float | None, late: float | None) -> str:

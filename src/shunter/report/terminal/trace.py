@@ -174,4 +174,5 @@ def _load(load: dict[str, Any]) -> Iterator[RenderableType]:
     for line in columns(values, _CHART, width):
         yield Text(f" {line}", style=_COLOUR)
     first, last = load["by_day"][0]["day"], load["by_day"][-1]["day"]
-    yield Text(f" {first}{last.rjust(max(len(values) * width - len(first), len(last) + 1))}", style="dim")
+    more = last.rjust(max(len(values) * width - len(first), len(last) + 1)) if last != first else ""
+    yield Text(f" {first}{more}", style="dim")
