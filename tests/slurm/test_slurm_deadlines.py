@@ -173,6 +173,7 @@ def test_a_limit_that_ends_a_job_before_its_iterations_are_done_does_not_make_it
     words = " ".join(shunter(*wanted, "--time", 59).stdout.split())
     assert "Its limit ends it after 59.0 m, before its work is done: that takes 1.00 h." in words
     assert "not within a year" not in words
+    assert "its run time comes from its iterations and counts as exact, so only the wait is uncertain" in words
 
 
 def test_the_limit_of_a_job_on_slurm_ends_it_before_its_work_too(recorded):

@@ -61,7 +61,11 @@ class DefaultTrain(TyperGroup):
         train.format_help(type(ctx)(train, info_name="train", parent=ctx), formatter)
 
 
-app = typer.Typer(cls=DefaultTrain, no_args_is_help=True, help="Learn an order from a trace.")
+app = typer.Typer(
+    cls=DefaultTrain,
+    no_args_is_help=True,
+    help="Learn an order from a trace. 'shunter learn TRACE' is short for 'shunter learn train TRACE'.",
+)
 
 JobsOption: TypeAlias = Annotated[int, typer.Option("--jobs", min=8, metavar="N", help="Jobs of a window.")]
 EstimateOption: TypeAlias = Annotated[

@@ -272,7 +272,11 @@ class Offline:
         runs = training.runs(wanted.gpus) if training else None
         if training is None or runs is None or found.because:
             return replace(found, assumptions=(*found.assumptions, LIMIT_IS_DONE)) if wanted.limit else found
-        said = (found.assumptions[1], "not calibrated: its run time comes from its iterations", *training.assumptions)
+        exact = "" if training.losses is not None else " and counts as exact, so only the wait is uncertain"
+        said = (
+            found.assumptions[1], f"not calibrated: its run time comes from its iterations{exact}",
+            *training.assumptions,
+        )  # fmt: skip
         return EndForecast(self.now, found.starts, runs, said, limit=wanted.limit)
 
     def _widths(self, wanted: WantedJob, due: int, training: TrainingWork | None) -> Iterable[Remedy]:
