@@ -55,7 +55,8 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
     limits: Annotated[
         str, typer.Option("--limits", metavar="K=V,...", help="objective, worst_p99, worst_fairness, hours, gain ...")
     ] = "",
-    every: Annotated[str, typer.Option("--every", metavar="T", help="Time between decisions: 1d, 7d.")] = "7d",
+    every: Annotated[str, typer.Option("--every", metavar="T", help="Time between decisions: 1d, 7d.")] = "1d",
+    rest: Annotated[str, typer.Option("--rest", metavar="T", help="Time from a hand-back to a resume.")] = "1d",
     repeat: Annotated[
         int, typer.Option("--repeat", metavar="N", min=1, help="Runs, with run times of jobs that differ by 1 %.")
     ] = 1,
@@ -92,7 +93,7 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
     step = milliseconds("--every", every)
     if step % DAY:
         raise RunError(f"--every must be a number of whole days, such as 1d or 7d, got '{every}'")
-    options = ReplayOptions(chosen, AutopilotLimits.of(limits), step, seed=seed)
+    options = ReplayOptions(chosen, AutopilotLimits.of(limits), step, milliseconds("--rest", rest), seed)
     setup = set_up(
         trace, cluster, chosen.first if drop_unfit else (), format, on_bad_row or "fail", since=since or "",
         until=until or "", overhead=USUAL if overhead is None else overhead, load=load or "",

@@ -17,7 +17,7 @@ SPREAD = 0.01
 def near_times(durations: I64, limits: I64, copy: int, seed: int = 0) -> I64:
     """Run times (ms) of a copy; the first copy has them as they are.  No job runs past a limit that it kept."""
     if not copy:
-        return durations
+        return np.maximum(durations, 1)  # a record may say that a job took no time
     factors = np.exp(SPREAD * rng(seed, f"copy {copy}").standard_normal(len(durations)))
     changed = np.maximum(np.round(durations * factors), 1).astype(np.int64)
     kept_limit = (limits > 0) & (durations <= limits)

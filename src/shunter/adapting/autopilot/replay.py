@@ -52,6 +52,7 @@ LABELS = {
     PILOT: "Autopilot",
     OPTIMAL: "Optimal (truth)",
 }
+FORESIGHT = 7 * DAY  # ms that Optimal looks ahead, at least
 AIM_FIXED, AIM_SHARE, WORTH = 0.98, 0.5, 0.03  # what an autopilot should reach
 
 Progress = Callable[[int, int], None]
@@ -63,8 +64,8 @@ class ReplayOptions:
 
     candidates: Candidates
     limits: AutopilotLimits = field(default_factory=AutopilotLimits)
-    every: int = 7 * DAY  # ms between decisions
-    rest: int = 7 * DAY  # ms after a hand-back, until an operator lets it act again
+    every: int = DAY  # ms between decisions
+    rest: int = DAY  # ms after a hand-back, until an operator lets it act again
     seed: int = 0
     copy: int = 0  # 0: the jobs as they are; else with run times that differ by 1 %, other ones for each number
 
@@ -216,10 +217,8 @@ class PilotReplay:
 
     def run(self, progress: Progress = lambda done, total: None) -> PilotStudy:
         """All of them."""
-        base, decisions = self.options.candidates.baseline, len(self._instants(self.options.every))
-        total = 2 * decisions + 3
-        # as many runs in total as the autopilot
-        fixed = self.pilot.best_fixed(self.past(self._simulator(), self.begin), self.options.limits.budget * decisions)
+        base, total = self.options.candidates.baseline, 2 * len(self._instants(self.options.every)) + 3
+        fixed = self.pilot.best_fixed(self.past(self._simulator(), self.begin), self.budget)
         progress(1, total)
         runs = {name: self._plain(text) for name, text in ((BASELINE, base), (FIXED, fixed))}
         progress(3, total)
@@ -237,6 +236,14 @@ class PilotReplay:
     def begin(self) -> int:
         """When the first job comes (ms)."""
         return int(self._draw.trace.submit[0])
+
+    @property
+    def budget(self) -> int:
+        """Runs of the search for Fixed: as many as all decisions of the autopilot have; its first search has them, too.
+
+        A live autopilot searches every hour, so that it has had them long before it may switch.
+        """
+        return self.options.limits.budget * len(self._instants(self.options.every))
 
     def _simulator(self) -> Simulator:
         made = simulator_for(self._draw, registry.policy(self.options.candidates.baseline))[0]
@@ -293,8 +300,8 @@ class PilotReplay:
         return PilotedRun(jct_of(simulator), _fair(simulator), tuple(decisions))
 
     def _best_of_truth(self, simulator: Simulator, memory: Memory | None, text: str, now: int) -> str:
-        """The best for what comes until the next decision, within the limits."""
-        horizon, candidates = now + self.options.every, self.options.candidates
+        """The best for what comes until the next decision, and in a week at least, within the limits."""
+        horizon, candidates = now + max(self.options.every, FORESIGHT), self.options.candidates
         limit = most_decisions(len(simulator.trace))
 
         def course(text: str) -> JobsBetween | None:
@@ -351,7 +358,8 @@ class _Flight:
             self.decisions.append(ReplayedDecision(at, PilotAction.STAY, self.text, self.text, why, ""))
             return
         past = self.replay.past(self.simulator, at)
-        found = self.replay.pilot.decide(past, self.text, (at - self._switched) / HOUR, self._shortlist)
+        budget = self.replay.budget if at == self.replay.begin else 0
+        found = self.replay.pilot.decide(past, self.text, (at - self._switched) / HOUR, self._shortlist, budget)
         self._shortlist = found.shortlist
         self.decisions.append(ReplayedDecision(at, found.answer, self.text, found.policy, found.why, found.evidence))
         if found.answer is PilotAction.SWITCH:

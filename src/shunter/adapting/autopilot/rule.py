@@ -21,7 +21,7 @@ from shunter.adapting.autopilot.near_copies import near_times
 from shunter.adapting.objectives import OBJECTIVES, jct_of, rho_of
 from shunter.cluster import Cluster
 from shunter.errors import AbandonedError, PolicyError, RunError
-from shunter.generating.known_jobs import DAY
+from shunter.generating.known_jobs import DAY, HOUR
 from shunter.model import Trace
 from shunter.params import build, named, param
 from shunter.report.finish_fairness import FAIR
@@ -30,7 +30,8 @@ from shunter.tuning.sampling import sampled, search_named
 from shunter.world import F64, I64
 
 FINALISTS = 3  # policies of a search that are compared on all copies
-WORTH_A_SEARCH = 0.01  # share of the time in the system that the baseline's jobs wait; below, nothing is to be gained
+WORTH_A_SEARCH = 1e-4  # share of the time in the system that the baseline's jobs wait; below, nothing is to be gained
+WORSE_LATELY = 1.03  # times as good as a policy may the baseline have been in the last days
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,11 @@ class AutopilotLimits:
     worst_fairness: float = param(
         0.95, "the least that the share of jobs with rho <= 1 may be, in times of the baseline's", low=0, high=10
     )
+    worst_day: float = param(
+        1.05, "the most that jobs may spend in the system over a day, in times of the baseline's", low=1, high=100
+    )
     hours: float = param(24.0, "hours between two switches, at least", low=0.01, high=8760)
-    gain: float = param(1.03, "times as good must another policy be to leave the baseline", low=1, high=100)
+    gain: float = param(1.0, "times as good must another policy be to leave the baseline", low=1, high=100)
     again: float = param(1.1, "times as good must another policy be to leave a choice", low=1, high=100)
     days: float = param(14.0, "days of the past on which candidates are tried, at most", low=0.01, high=84)
     least_days: float = param(7.0, "days of the past without which nothing is switched", low=0.01, high=84)
@@ -124,9 +128,17 @@ class Autopilot:
     on_evaluation: Callable[[], None] = lambda: None
 
     def decide(
-        self, past: PastDays, in_force: str, since_switch_h: float = math.inf, shortlist: Sequence[str] = ()
+        self,
+        past: PastDays,
+        in_force: str,
+        since_switch_h: float = math.inf,
+        shortlist: Sequence[str] = (),
+        budget: int = 0,
     ) -> PilotVerdict:
-        """What should be in force now, by what is known of the past; ``shortlist`` is that of the verdict before."""
+        """What should be in force now, by what is known of the past; ``shortlist`` is that of the verdict before.
+
+        ``budget``: runs of this search, if not as many as of the others.
+        """
         begun, limits, kept = time.perf_counter(), self.limits, tuple(shortlist)
         window = past.last(limits.days)
         if why := self._unknown(window):
@@ -141,7 +153,7 @@ class Autopilot:
         if base.waited < WORTH_A_SEARCH and in_force == self.candidates.baseline:
             why = f"jobs hardly wait ({100 * base.waited:.1f} % of their time)"
             return PilotVerdict(PilotAction.STAY, in_force, why, shortlist=kept)
-        found = trial.searched((in_force, *kept), limits.budget)
+        found = trial.searched((in_force, *kept), budget or limits.budget)
         final = _Trial(window, self, limits.copies)
         verdict = self._verdict(final, found, in_force, trial)
         runs, seconds = len(trial.runs) + limits.copies * len(final.runs), time.perf_counter() - begun
@@ -179,11 +191,11 @@ class Autopilot:
         gain = final.gain(best, in_force)
         if best == in_force:
             why = trial.nothing_better(in_force)
-        elif not outside and gain < (need := limits.gain if base in (best, in_force) else limits.again):
+        elif not outside and gain < (need := limits.gain if in_force == base else limits.again):
             why = f"{best} would be {gain:.3f} times as good, and {need:g} is needed"
-        elif not outside and not final.surely(best, in_force):
+        elif not outside and in_force != base and not final.surely(best, in_force):
             why = f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
-        elif not final.confirmed(best, base if outside else in_force):
+        elif in_force != base and not final.confirmed(best, base if outside else in_force):
             why = f"the last {limits.check_days:g} days don't confirm {best}"
         else:
             why = f"it would have been {gain:.3f} times as good in the days before" + f", and {outside}" * bool(outside)
@@ -239,7 +251,8 @@ class _Trial:
         begin = list(dict.fromkeys((*begin, *self.pilot.candidates.first)))
         values = {text: self.value(text) for text in begin}
         if spaces and budget > len(begin):
-            search = search_named("random", spaces, budget, self.pilot.seed)
+            hour = self.past.now // HOUR  # other settings at each decision: what searches find adds up
+            search = search_named("random", spaces, budget, self.pilot.seed + hour)
             sampled(search, begin, lambda texts: [self.value(text) for text in texts])
             values = search.seen
         different: dict[float, str] = {}
@@ -277,7 +290,7 @@ class _Trial:
             shares = f"{100 * fair:.1f} % of the jobs would have rho <= 1, and {100 * base_fair:.1f} %"
             return f"with {text} {shares} with the baseline"
         better = self.gain(text, self.pilot.candidates.baseline, late=True)
-        if better < 1 / limits.gain:
+        if better < 1 / WORSE_LATELY:
             return f"{text} would have been {better:.2f} times as good as the baseline in the last days"
         return ""
 

@@ -21,15 +21,14 @@ from shunter import world as w
 from shunter.adapting.autopilot.near_copies import near_times
 from shunter.adapting.autopilot.rule import AutopilotLimits
 from shunter.adapting.objectives import ended_by
-from shunter.generating.known_jobs import DAY
 from shunter.protocols import Memory
 from shunter.report.finish_fairness import finish_time_fairness, share_of_fair
 from shunter.sim.engine import Simulator
 from shunter.world import F64, I64
 
-TOLERATED = 1.05  # times the shadows' time in the system over a day, after which the jobs are handed back
+AIM = 1.05  # times the shadows' time in the system over a day, after which the jobs should be handed back
 SHADOWS = 5
-FEWEST_JOBS = 100  # that came since the switch, without which nothing is said about P99
+FEWEST_JOBS = 100  # that came since the switch, without which nothing is said about P99 and fairness
 
 
 class JobsBetween:
@@ -58,12 +57,15 @@ class JobsBetween:
         """Of the times in the system so far."""
         return float(np.percentile(self.jct, 99)) if len(self.rows) else 0.0
 
+    def rho(self, durations: I64) -> F64:
+        """Finish-time fairness so far, if the jobs of the trace have these run times."""
+        jobs = dataclasses.replace(self.simulator.trace.select(self.rows), duration=durations[self.rows])
+        return finish_time_fairness(jobs, self.table, self.simulator.cluster.gpus)
+
     @cached_property
     def fair(self) -> float:
         """The share of jobs with rho of at most 1."""
-        simulator = self.simulator
-        jobs = dataclasses.replace(simulator.trace.select(self.rows), duration=simulator.durations[self.rows])
-        return share_of_fair(finish_time_fairness(jobs, self.table, simulator.cluster.gpus))
+        return share_of_fair(self.rho(self.simulator.durations))
 
     def keeps(self, limits: AutopilotLimits, base: JobsBetween) -> bool:
         """Whether they are within an operator's limits, which are relative to the baseline."""
@@ -79,8 +81,8 @@ class WatchedDay:
     seen_least: float  # over the longest of them
     true: float
     true_least: float
-    week: float  # of the last week, or since the switch, over the mean of the shadows, by predicted run times
     p99: float  # of the JCT since the switch, over that of the shadows, by predicted run times
+    fair: float  # share of jobs with rho <= 1 since the switch, over that of the shadows, by predicted run times
     why: str = ""  # the jobs were handed back
 
     @property
@@ -91,7 +93,7 @@ class WatchedDay:
     @property
     def worse(self) -> bool:
         """Whether the day was in truth more than 5 % worse than in any of the shadows."""
-        return self.true_least > TOLERATED
+        return self.true_least > AIM
 
     def as_dict(self) -> dict[str, Any]:
         """For scripts."""
@@ -115,30 +117,34 @@ class BaselineShadows:
             np.maximum(day, 1e-9) / np.maximum([JobsBetween(twin, since, until).seconds for twin in twins], 1e-9)
             for twins in (by_guess, in_truth)
         )
-        begin = max(self.since, until - 7 * DAY)
-        week = JobsBetween(real, begin, until).seconds / max(
-            float(np.mean([JobsBetween(twin, begin, until).seconds for twin in by_guess])), 1e-9
-        )
-        tail = float(np.mean([self._p99(twin, until) for twin in by_guess]))
-        p99 = self._p99(real, until) / tail if tail else 1.0
+        here = np.mean([self._tail(real, until, guessed) for guessed in guesses], axis=0)
+        there = np.mean([self._tail(twin, until, twin.durations) for twin in by_guess], axis=0)
+        p99, fair = (float(one / other) if other else 1.0 for one, other in zip(here, there, strict=True))
         why = ""
-        if seen.min() > TOLERATED and week > 1:
-            why = f"{seen.min():.3f} times the shadows' time in the system over a day, {week:.3f} times over a week"
+        if seen.min() > limits.worst_day:
+            why = f"{seen.min():.3f} times the shadows' time in the system over a day, {limits.worst_day:g} is allowed"
         elif p99 > limits.worst_p99:
-            why = f"P99 of the JCT is {p99:.2f} times the shadows', and {limits.worst_p99:g} is allowed"
+            why = f"P99 of the JCT since the switch is {p99:.2f} times the shadows', {limits.worst_p99:g} is allowed"
+        elif fair < limits.worst_fairness:
+            why = f"{fair:.2f} times as many jobs as in the shadows have rho <= 1, {limits.worst_fairness:g} is allowed"
         mean_seen, mean_true = 1 / float(np.mean(1 / seen)), 1 / float(np.mean(1 / true))
-        return WatchedDay(until, mean_seen, float(seen.min()), mean_true, float(true.min()), week, p99, why)
+        return WatchedDay(until, mean_seen, float(seen.min()), mean_true, float(true.min()), p99, fair, why)
 
     def _until(self, durations: I64, copy: int, until: int) -> Simulator:
         twin = self.begin.fork_with(_longer(self.begin, near_times(durations, self.begin.trace.limit, copy, self.seed)))
         twin.run(self.base, memory=self.base.start(twin.cluster, self.memory), until=until)
         return twin
 
-    def _p99(self, simulator: Simulator, until: int) -> float:
-        """Of the times in the system so far of jobs that came since the switch; 0: too few have come."""
+    def _tail(self, simulator: Simulator, until: int, durations: I64) -> tuple[float, float]:
+        """Of jobs that came since the switch: P99 of their times in the system so far, and the share with rho <= 1.
+
+        0 and 0: too few have come.
+        """
         jobs = JobsBetween(simulator, self.since, until)
-        new = jobs.jct[jobs.table[w.SUBMIT] >= self.since]
-        return float(np.percentile(new, 99)) if len(new) >= FEWEST_JOBS else 0.0
+        new = jobs.table[w.SUBMIT] >= self.since
+        if np.count_nonzero(new) < FEWEST_JOBS:
+            return 0.0, 0.0
+        return float(np.percentile(jobs.jct[new], 99)), share_of_fair(jobs.rho(durations)[new])
 
 
 def _longer(simulator: Simulator, durations: I64) -> I64:
