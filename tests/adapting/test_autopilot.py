@@ -102,7 +102,9 @@ def test_what_a_live_cluster_can_not_run_is_no_candidate(text: str) -> None:
         candidates(text)
 
 
-@pytest.mark.parametrize("text", ["worst_p99=-1", "objective=money", "hours", "days=3,least_days=5", "what=1"])
+@pytest.mark.parametrize(
+    "text", ["worst_p99=-1", "objective=money", "hours", "days=3,least_days=5", "days=7,least_days=7", "what=1"]
+)
 def test_wrong_limits_are_refused(text: str) -> None:
     with pytest.raises(RunError, match="--limits"):
         AutopilotLimits.of(text)
