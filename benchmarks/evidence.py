@@ -25,6 +25,7 @@ from shunter.errors import ShunterError
 from shunter.report.bootstrap import RESAMPLES, Estimate, estimate
 from shunter.safe_files import data_folder
 from shunter.seeding import rng
+from shunter.simulation import resolve
 from shunter.sweeps.work import ARRIVALS
 from shunter.world import F64
 
@@ -185,7 +186,7 @@ def mean_over_sites(of_policy: Mapping[str, Score]) -> float:
     return math.exp(sum(math.log(max(score.wait.value, 1e-3)) for score in of_policy.values()) / len(of_policy))
 
 
-def tables(found: Mapping[str, Mapping[str, Score]], sites: Sequence[str]) -> Iterator[str]:
+def tables(found: Mapping[str, Mapping[str, Score]], sites: Sequence[str], baseline: str = BASELINE) -> Iterator[str]:
     """The matrix and what each policy costs, as Markdown; the policy with the shortest waits first."""
     order = sorted(found, key=lambda policy: (len(found[policy]) < len(sites), mean_over_sites(found[policy])))
     yield f"| policy | {' | '.join(sites)} | mean | windows won |"
@@ -201,7 +202,7 @@ def tables(found: Mapping[str, Mapping[str, Score]], sites: Sequence[str]) -> It
     yield "|---|---|---|---|---|---|---|---|"
     for policy in order:
         for site, score in found[policy].items():
-            if policy != BASELINE:
+            if policy != baseline:
                 yield (
                     f"| `{policy}` | {site} | {_cell(score)} | {score.p99:.2f} | {score.bsld:.2f}"
                     f" | {100 * score.utilization:+.1f} | {score.fairness:+.2f} | {score.word} |"
@@ -235,6 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="./scripts/evidence", description="Every policy on every trace, by windows.")
     parser.add_argument("-p", "--policy", action="append", default=[], help="one more policy, such as mylab.Mine")
     parser.add_argument("--only", action="append", help="these policies instead of all; the baseline is added")
+    parser.add_argument("--against", default=BASELINE, help=f"compare with this policy (default {BASELINE})")
     parser.add_argument("--site", action="append", choices=SITES, help="these traces instead of all; repeatable")
     parser.add_argument("--months", choices=("early", "late"), default="late", help="early: for choosing settings")
     parser.add_argument("--draws", type=int, default=DRAWS, help=f"runs of each window (default {DRAWS})")
@@ -242,12 +244,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one per core)")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/evidence.md")
     asked = parser.parse_args(arguments)
-    policies = list(dict.fromkeys([BASELINE, *(asked.only or POLICIES), *asked.policy]))
+    against = resolve(asked.against).text
+    policies = list(dict.fromkeys([against, BASELINE, *(asked.only or POLICIES), *asked.policy]))
     folder = data_folder(*(site.file for site in SITES.values()))
     if folder is None:
         sys.stderr.write("the recorded traces are not there (SHUNTER_DATA names their folder): twins stand in\n")
-    if asked.write and (folder is None or asked.months == "early" or asked.only or asked.site):
-        raise SystemExit("error: --write needs all recorded traces, the late months and all policies")
+    partly = asked.months == "early" or asked.only or asked.site or against != BASELINE
+    if asked.write and (folder is None or partly):
+        raise SystemExit(
+            "error: --write needs all recorded traces, the late months, all policies and the usual baseline"
+        )
     try:
         made = shunter.sweep(
             out=asked.out, workers=asked.workers, any_version=False, on_progress=_show,
@@ -260,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     windows = made.runs.select("trace", "window").n_unique()
     head = f"{windows} windows, {asked.draws} {'run' if asked.draws == 1 else 'runs'} of each, {shunter.__version__}."
     sites = sorted(set(made.runs["trace"].to_list()), key=_place_of)
-    lines = [head, "", *tables(scores(made.runs), sites), "", *not_applicable()]
+    lines = [head, "", *tables(scores(made.runs, against), sites, against), "", *not_applicable()]
     sys.stdout.write("\n".join(lines) + "\n")
     if asked.write:
         PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")

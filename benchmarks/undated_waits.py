@@ -7,7 +7,7 @@ The waits of the others under ``elastic``, in all and also after stops, are comp
 as a minute. The aim is a ratio of P99 of at most 1.2.
 
 How much of a single run is chance? ``saf`` runs again with every arrival moved by up to 30 seconds, and is compared
-with itself.
+with itself.  And where ``elastic`` is above the aim, both run again with the same moved arrivals.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from shunter.world import F64
 
 OURS, BASE = "elastic", "saf:backfill=easy"
 SEEDS, JOBS, EVERY = 10, 120, 2
+MOVES = 8  # of the arrivals, where ours is above the aim
 AIM = 1.2
 LEAST_S = 60.0
 OVERSTATED = (1.0, 2.0)  # declared over true work of synthetic jobs
@@ -96,6 +97,11 @@ def waits(policy: str, place: Place, trace: Trace, seed: int) -> Waits:
     return Waits(waited, float(in_time.mean()))
 
 
+def both(place: Place, trace: Trace, seed: int) -> tuple[Waits, Waits]:
+    """Ours, and the base."""
+    return waits(OURS, place, trace, seed), waits(BASE, place, trace, seed)
+
+
 def moved(trace: Trace, seed: int) -> Trace:
     """The same jobs; each arrives up to 30 seconds earlier or later."""
     submit = trace.submit + rng(seed, "moved arrivals").integers(-JITTER_MS, JITTER_MS + 1, len(trace))
@@ -120,17 +126,20 @@ def main(seeds: int = SEEDS, first: int = 0, jobs: int = JOBS, every: int = EVER
         pairs, chance = [], 0
         for seed in range(first, first + seeds):
             trace = mixed(place.jobs(load, seed, jobs), every)
-            ours, base = (waits(policy, place, trace, seed) for policy in (OURS, BASE))
+            ours, base = both(place, trace, seed)
             pairs.append((ours, base))
             chance += ratio(waits(BASE, place, moved(trace, seed), seed), base) > AIM
             if ratio(ours, base) > AIM:
-                above.append(f"{name}, load {load:g}, seed {seed}: {ours.p99:,.0f} s over {base.p99:,.0f} s")
+                again = sum(ratio(*both(place, moved(trace, draw), seed)) > AIM for draw in range(MOVES))
+                times = f"{ours.p99:,.0f} s over {base.p99:,.0f} s"
+                above.append((f"{name}, load {load:g}, seed {seed}: {times}, again in {again} of {MOVES}", again))
         by_chance += chance
         sys.stdout.write(f"| {name} | {load:g} | {row(pairs, chance)} |\n")
         sys.stdout.flush()
     runs = seeds * len(LOADS) * len(places())
     sys.stdout.write(f"\nP99 above {AIM} times: {len(above)} of {runs} runs; saf with moved arrivals: {by_chance}\n")
-    sys.stdout.writelines(f"- {line}\n" for line in above)
+    sys.stdout.write(f"with moved arrivals for both: {sum(again for _, again in above)} of {MOVES * len(above)}\n")
+    sys.stdout.writelines(f"- {line}\n" for line, _ in above)
 
 
 def ratio(ours: Waits, base: Waits) -> float:
