@@ -131,7 +131,7 @@ def main(seeds: int = SEEDS, first: int = 0, jobs: int = JOBS, every: int = EVER
             chance += ratio(waits(BASE, place, moved(trace, seed), seed), base) > AIM
             if ratio(ours, base) > AIM:
                 again = sum(ratio(*both(place, moved(trace, draw), seed)) > AIM for draw in range(MOVES))
-                times = f"{ours.p99:,.0f} s over {base.p99:,.0f} s"
+                times = f"{ours.p99:,.0f} s over {base.p99:,.0f} s (deadlines met: {ours.met:.0%} and {base.met:.0%})"
                 above.append((f"{name}, load {load:g}, seed {seed}: {times}, again in {again} of {MOVES}", again))
         by_chance += chance
         sys.stdout.write(f"| {name} | {load:g} | {row(pairs, chance)} |\n")
