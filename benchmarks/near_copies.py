@@ -17,12 +17,12 @@ import numpy as np
 
 from shunter import registry
 from shunter.adapting.autopilot.near_copies import near_times
-from shunter.adapting.autopilot.shadows import JobsBetween
 from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.objectives import run_value
 from shunter.generating.durations import DurationPredictor
 from shunter.generating.known_jobs import DAY, HOUR
 from shunter.model import GPU
+from shunter.report.so_far import JobsBetween
 from shunter.reproduce.autosched.design import DATA, DAYS, setup_of
 from shunter.sim.engine import Simulator
 from shunter.sim.feasibility import unfit

@@ -26,10 +26,12 @@ from shunter.adapting.autopilot.rule import (
     PilotVerdict,
     past_days,
 )
-from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, JobsBetween
+from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows
 from shunter.cli.main import app
 from shunter.errors import PolicyError, RunError
 from shunter.generating.known_jobs import DAY, HOUR
+from shunter.report import so_far
+from shunter.report.so_far import JobsBetween
 from shunter.report.terminal.autopilot import autopilot_view
 from shunter.setup import set_up
 from shunter.testing.live import habitual
@@ -255,9 +257,7 @@ def flown(begun, text: str, days: int, limits: AutopilotLimits = QUICK):
 
 @pytest.fixture
 def few_are_enough(monkeypatch) -> None:
-    from shunter.adapting.autopilot import shadows
-
-    monkeypatch.setattr(shadows, "FEWEST_JOBS", 20)
+    monkeypatch.setattr(so_far, "FEWEST_JOBS", 20)
 
 
 @pytest.mark.usefixtures("few_are_enough")
@@ -299,8 +299,7 @@ def test_the_guard_judges_fairness_by_guessed_run_times(begun) -> None:
     real, until = simulator.fork(), at + 2 * DAY
     policy = registry.policy(BEST)
     real.run(policy, until=until, memory=policy.start(real.cluster, memory))
-    shadows = BaselineShadows(BASE, simulator.fork(), memory, at, 0)
-    short, long = (shadows._tail(real, until, real.durations * times)[1] for times in (1, 100))
+    short, long = (JobsBetween(real, at, until).tail(real.durations * times)[1] for times in (1, 100))
     assert short < long == 1
 
 
@@ -316,8 +315,8 @@ def test_jobs_between_two_instants(begun) -> None:
     simulator, _, at = begun
     jobs = JobsBetween(simulator, at - DAY, at)
     assert 0 < jobs.seconds <= len(jobs.rows) * DAY / 1000
-    assert jobs.keeps(QUICK, jobs)
-    assert not jobs.keeps(dataclasses.replace(QUICK, worst_p99=0.5), jobs)
+    assert QUICK.kept(jobs, jobs)
+    assert not dataclasses.replace(QUICK, worst_p99=0.5).kept(jobs, jobs)
 
 
 def test_where_nobody_waits_nothing_is_searched() -> None:

@@ -6,7 +6,7 @@ import multiprocessing
 import pickle
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +18,12 @@ from shunter.adapting.autopilot.live import LivePilot
 from shunter.adapting.autopilot.rule import AutopilotLimits, PilotAction, PilotVerdict
 from shunter.adapting.autopilot.site_jobs import JobsToKeep, joined, trace_of, with_unfinished
 from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask, answered
+from shunter.cli.slurm_run import _AutopilotOptions
 from shunter.generating.repository import WorkloadRepository
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.live.controller import Mode, RoundResult
 from shunter.live.daemons import wait
+from shunter.live.guard import Tolerance
 from shunter.live.journal import STOP, Journal
 from shunter.live.machines import machines_of
 from shunter.live.running import ControllerSettings, run
@@ -309,3 +311,13 @@ def test_a_large_task_makes_no_round_wait(tmp_path: Path, monkeypatch) -> None:
     let_go.set()
     search.close()
     assert not search.busy
+
+
+@pytest.mark.parametrize(("guard", "kept"), [("on", (2.0, 0.9)), ("on:worst_p99=3,worst_fairness=0.5", (3.0, 0.5))])
+def test_the_guard_checks_the_limits_of_the_operator(tmp_path: Path, guard: str, kept: tuple[float, float]) -> None:
+    options = _AutopilotOptions(BASE, (BEST,), "worst_p99=2,worst_fairness=0.9", tmp_path / "jobs")
+    settings = ControllerSettings(guard=Tolerance.of(guard))
+    with ExitStack() as stack:
+        _, found = options.source("auto", busy(), tmp_path / "journal.db", None, settings, stack)
+    assert found is not None
+    assert (found.worst_p99, found.worst_fairness) == kept

@@ -27,6 +27,7 @@ from shunter.live.rounds import Authority
 from shunter.live.running import resume
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.registry import policy, text
+from shunter.report import so_far
 from shunter.slurm.client import Client
 from shunter.slurm.dialect import SLURM
 from shunter.slurm.manager import SlurmManager
@@ -110,7 +111,7 @@ def shortest_first(_, length):
 @pytest.mark.parametrize("begin_s", [0, 100])
 def test_the_shadow_of_what_reality_does_is_reality(begin_s):
     window, starts = window_of(by_submission, 1000, begin_s=begin_s)
-    shadow = window.shadow(policy("fifo"))
+    shadow = window.started(window.shadow(policy("fifo")))
     assert len(shadow) > 20
     assert shadow == {name: starts[name] for name in window.starts}
     verdict = window.verdict(policy("fifo"))
@@ -127,18 +128,18 @@ def test_whatever_the_jobs_the_shadow_of_fifo_is_fifo(lengths, gap_s, begin_s):
     window = GuardWindow(snapshot_at(moments[0], jobs, starts, length))
     for moment in moments[1:]:
         window.note(snapshot_at(moment, jobs, starts, length))
-        assert window.shadow(policy("fifo")) == window.starts
+        assert window.started(window.shadow(policy("fifo"))) == window.starts
 
 
 def test_longest_first_is_worse_than_fifo_and_shortest_first_is_not():
     worse, _ = window_of(longest_first, 1000)
     better, _ = window_of(shortest_first, 1000)
     strict, fifo = Tolerance(margin=0.05, slack=5), policy("fifo")
-    assert worse.verdict(fifo).worse(strict)
+    assert worse.verdict(fifo).broken(strict)
     assert worse.verdict(fifo).ratio(5) > 1.1
-    assert not better.verdict(fifo).worse(strict)
+    assert not better.verdict(fifo).broken(strict)
     assert better.verdict(fifo).ratio(5) < 0.9
-    assert not window_of(by_submission, 1000)[0].verdict(fifo).worse(strict)
+    assert not window_of(by_submission, 1000)[0].verdict(fifo).broken(strict)
 
 
 def test_a_longer_tail_than_is_allowed_is_worse(monkeypatch):
@@ -146,14 +147,42 @@ def test_a_longer_tail_than_is_allowed_is_worse(monkeypatch):
     fifo, allowed = policy("fifo"), Tolerance(margin=0.05, slack=5, worst_p99=3)
     window, _ = window_of(shortest_first, 1000)
     assert window.verdict(fifo).shadow_p99_s == 0  # of 60 jobs nothing is said
-    monkeypatch.setattr(guarding, "LEAST_FOR_P99", 20)
+    monkeypatch.setattr(so_far, "FEWEST_JOBS", 20)
     verdict = window.verdict(fifo)
     assert verdict.realised_p99_s > 1.02 * verdict.shadow_p99_s > 0
-    assert not verdict.worse(allowed)
-    assert not verdict.worse(replace(allowed, worst_p99=0))
-    assert verdict.worse(replace(allowed, worst_p99=1.01))
+    assert not verdict.broken(allowed)
+    assert not verdict.broken(replace(allowed, worst_p99=0))
+    assert verdict.broken(replace(allowed, worst_p99=1.01))
     same = window_of(by_submission, 1000)[0].verdict(fifo)
     assert same.realised_p99_s == pytest.approx(same.shadow_p99_s, abs=20)  # ends are seen at the next look
+
+
+def test_fewer_fair_jobs_than_are_allowed_is_worse(monkeypatch):
+    """Longest first lets short jobs wait, many times as long as they run."""
+    fifo, allowed = policy("fifo"), Tolerance(margin=9, worst_fairness=0.95)
+    window, _ = window_of(longest_first, 1000)
+    assert window.verdict(fifo).shadow_fair == 0  # of 60 jobs nothing is said
+    assert not window.verdict(fifo).broken(allowed)
+    monkeypatch.setattr(so_far, "FEWEST_JOBS", 20)
+    verdict = window.verdict(fifo)
+    assert verdict.broken(allowed) == "0.82 times as many jobs as in the shadow have rho <= 1, 0.95 is allowed"
+    assert not verdict.broken(replace(allowed, worst_fairness=0.8))
+    assert not verdict.broken(replace(allowed, worst_fairness=0))
+    same = window_of(by_submission, 1000)[0].verdict(fifo)
+    assert same.realised_fair == same.shadow_fair > 0
+
+
+def test_a_manager_that_takes_a_moment_to_start_a_job_is_not_unfair(monkeypatch):
+    """No job waits for another, but each starts three seconds late; a simulation starts it at once."""
+    monkeypatch.setattr(so_far, "FEWEST_JOBS", 20)
+    jobs = jobs_of([5] * 40, gap_s=10)
+    starts, length = {job.id: job.submit + 3 * SECOND for job in jobs}, dict.fromkeys((job.id for job in jobs), 5000)
+    window = GuardWindow(snapshot_at(NOW - SECOND, jobs, starts, length))
+    for at in range(0, 500, 5):
+        window.note(snapshot_at(NOW + at * SECOND, jobs, starts, length))
+    assert window.verdict(policy("fifo")).realised_fair == 0
+    prompt = window.verdict(policy("fifo"), slack_s=5)
+    assert prompt.realised_fair == prompt.shadow_fair == 1
 
 
 def test_waits_of_the_last_day_are_compared(monkeypatch):
@@ -194,7 +223,7 @@ def test_jobs_cancelled_while_they_waited_are_in_neither_world():
     last = snapshot_at(NOW + 20 * SECOND, jobs[:20], starts, length)
     window.note(replace(last, jobs=(*last.jobs, gone)))
     assert set(window.jobs) == set(window.arrivals) == {job.id for job in jobs[1:20]}  # the first ran already
-    assert window.shadow(policy("fifo")) == window.starts
+    assert window.started(window.shadow(policy("fifo"))) == window.starts
 
 
 def test_a_job_that_ran_at_first_ends_when_it_ends_is_queued_again_or_is_no_longer_reported():
@@ -352,7 +381,8 @@ def authority(controller):
 
 def watched(controller, order, **more):
     """A guard that has seen all rounds of a reality; the outcomes that it saw."""
-    guard = Guard(controller, Tolerance(0.1, 5.0, every_s=0.0, patience=3, base="fifo", **more))
+    usual = {"margin": 0.1, "slack": 5.0, "every_s": 0.0, "patience": 3, "base": "fifo"}
+    guard = Guard(controller, Tolerance(**usual | more))
     jobs = jobs_of(LENGTHS)
     starts, length = reality(jobs, LENGTHS, order)
     found = []
@@ -383,6 +413,15 @@ def test_worse_for_long_enough_and_the_jobs_are_handed_back(controller):
     assert told[0].ratio > 1.1
     checked = [outcome.ratio for outcome in found if outcome.ratio is not None]
     assert len(checked) >= 3
+
+
+def test_unfair_for_long_enough_and_the_journal_says_why(controller, monkeypatch):
+    monkeypatch.setattr(so_far, "FEWEST_JOBS", 20)
+    watched(controller, longest_first, margin=9.0, worst_fairness=0.5)
+    assert not controller.paused
+    watched(controller, longest_first, margin=9.0, worst_fairness=0.95)
+    assert "times as many jobs as in the shadow have rho <= 1, 0.95 is allowed: " in controller.journal.handed_back()
+    assert not controller.journal.in_force()
 
 
 def test_while_slurm_is_away_it_is_paused_and_releases_later(controller):

@@ -10,6 +10,7 @@ from shunter import world as w
 from shunter.errors import RunError, did_you_mean
 from shunter.generating.known_jobs import HOUR
 from shunter.report.finish_fairness import FAIR, finish_time_fairness, share_of_fair
+from shunter.report.so_far import ended_by
 from shunter.sim.engine import Simulator
 from shunter.world import F64, I64
 
@@ -59,14 +60,6 @@ def middle_of(outlook: Simulator) -> list[float]:
     waits = np.where(table[w.STATE] == w.PENDING, outlook.now - table[w.WAITING_SINCE], 0) + table[w.WAITED]
     sums = (waits[~long].sum() / HOUR, waits[long].sum() / HOUR, table[w.PREEMPTIONS].sum(), table[w.LOST].sum() / HOUR)
     return [float(np.log1p(max(value, 0.0))) for value in sums]
-
-
-def ended_by(table: I64, horizon: int) -> I64:
-    """The same jobs, where those that are unfinished have ended at ``horizon``."""
-    found = table.copy()
-    unfinished = found[w.STATE] < w.DONE
-    found[w.ENDED_AT, unfinished], found[w.STATE, unfinished] = horizon, w.DONE
-    return found
 
 
 def run_value(simulator: Simulator, objective: str) -> float:

@@ -205,7 +205,10 @@ class _AutopilotOptions:
         limits = AutopilotLimits.of(self.limits)
         if guard is not None:
             given = guard if guard != Tolerance() else replace(guard, margin=AUTO_MARGIN, days=AUTO_DAYS)
-            guard = replace(given, base=given.base or chosen.baseline, worst_p99=given.worst_p99 or limits.worst_p99)
+            guard = replace(
+                given, base=given.base or chosen.baseline, worst_p99=given.worst_p99 or limits.worst_p99,
+                worst_fairness=given.worst_fairness or limits.worst_fairness,
+            )  # fmt: skip
         return LivePilot(chosen, limits, folder, history), guard
 
 

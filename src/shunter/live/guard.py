@@ -29,13 +29,13 @@ from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.params import build, named, param
 from shunter.protocols import Policy
 from shunter.registry import policy, text
+from shunter.report.so_far import JobsBetween, unfair
 from shunter.world import I64
 
 DAY_MS = 86_400_000  # waits of the last day are compared
 MOST_ARRIVALS = 2000  # in a window
 GPUS_CHANGED = 0.05  # of those that are up: then the shadow is of another cluster, and a new window begins
 LEAST_JOBS = 20  # without which nothing is said
-LEAST_FOR_P99 = 100  # jobs, without which nothing is said about P99
 LEAST_ENDED = 5  # without which limits are taken as run times
 FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
 HELD_BY_USER = "JobHeldUser"  # a reason of a job that waits
@@ -62,6 +62,9 @@ class Tolerance:
     patience: int = param(6, "checks in a row that must be worse", low=1)
     worst_p99: float = param(
         0.0, "the most that P99 of the time in the system may be, in times of the shadow's; 0: any", low=0
+    )
+    worst_fairness: float = param(
+        0.0, "the least that the share of jobs with rho <= 1 may be, in times of the shadow's; 0: any", low=0, high=10
     )
     days: float = param(
         1.0, "days after which the shadow begins anew, from the cluster as it is then", low=0.01, high=30
@@ -96,16 +99,19 @@ class WaitComparison:
     shadow_p90_s: float
     realised_p99_s: float = 0.0  # of the time in the system since the window began, not of waits
     shadow_p99_s: float = 0.0  # 0: of too few jobs
+    realised_fair: float = 0.0  # the share of these jobs with rho <= 1
+    shadow_fair: float = 0.0
 
-    def worse(self, tolerance: Tolerance) -> bool:
-        """Whether the real ones are longer than may be."""
+    def broken(self, tolerance: Tolerance) -> str:
+        """Which limits the real jobs don't keep; "": none."""
         longer = self.realised_s > self.shadow_s * (1 + tolerance.margin) + tolerance.slack
-        return longer or self.breaks_p99(tolerance)
-
-    def breaks_p99(self, tolerance: Tolerance) -> bool:
-        """Whether the longest times in the system are longer than may be."""
         most = tolerance.worst_p99 * self.shadow_p99_s
-        return most > 0 and self.realised_p99_s > most + tolerance.slack
+        found = (
+            "longer waits than are allowed" if longer else "",
+            "a longer P99 than is allowed" if 0 < most < self.realised_p99_s - tolerance.slack else "",
+            unfair(self.realised_fair, self.shadow_fair, tolerance.worst_fairness),
+        )
+        return "; ".join(filter(None, found))
 
     def ratio(self, slack_s: float) -> float:
         """Real over simulated, both with the slack, so that seconds don't look like factors."""
@@ -120,9 +126,10 @@ class WaitComparison:
             f"{self.jobs} jobs waited {self.realised_s:.0f} s on average (P90 {self.realised_p90_s:.0f} s),"
             f" {self.shadow_s:.0f} s (P90 {self.shadow_p90_s:.0f} s) in the shadow"
             + (
-                f"; P99 in the system {self.realised_p99_s:.0f} s, {self.shadow_p99_s:.0f} s there"
-                * (self.shadow_p99_s > 0)
+                f"; P99 in the system {self.realised_p99_s:.0f} s, {self.shadow_p99_s:.0f} s there;"
+                f" rho <= 1 of {100 * self.realised_fair:.0f} % of the jobs, {100 * self.shadow_fair:.0f} % there"
             )
+            * (self.shadow_p99_s > 0)
         )
 
 
@@ -181,9 +188,10 @@ class GuardWindow:
             or {node.name for node in self.begin.nodes} != {node.name for node in snapshot.nodes}
         )
 
-    def verdict(self, base: Policy) -> WaitComparison | None:
-        """Compare the waits of the last day; None: of too few jobs."""
-        shadow, now, requests = self.shadow(base), self.last, self.begin.requests
+    def verdict(self, base: Policy, slack_s: float = 0.0) -> WaitComparison | None:
+        """Compare the waits of the last day; None: of too few jobs.  A wait of ``slack_s`` is never unfair."""
+        replica, now, requests = self.shadow(base), self.last, self.begin.requests
+        shadow = self.started(replica)
         names = [
             name
             for name in self.jobs
@@ -201,25 +209,41 @@ class GuardWindow:
         (real, real_p90), (other, other_p90) = (
             (each[lately].mean() / 1000, np.quantile(each[lately], 0.9) / 1000) for each in waits
         )
-        tails = self._tails(names, arrived, begun[1])
+        (real_p99, real_fair), (other_p99, other_fair) = self._tails(replica, names, round(1000 * slack_s))
         return WaitComparison(
-            len(waits[0][lately]), float(real), float(other), float(real_p90), float(other_p90), *tails
-        )
+            len(waits[0][lately]), float(real), float(other), float(real_p90), float(other_p90),
+            real_p99, other_p99, real_fair, other_fair,
+        )  # fmt: skip
 
-    def _tails(self, names: list[str], arrived: I64, in_shadow: I64) -> tuple[float, float]:
-        """P99 of the time in the system so far in seconds, real and in the shadow; 0 and 0: of too few jobs."""
-        if len(names) < LEAST_FOR_P99:
-            return 0.0, 0.0
-        now, durations = self.last, self.durations()
-        real = np.array([min(self.jobs[name].end, now) if self.jobs[name].over else now for name in names], np.int64)
-        other = np.minimum(in_shadow + np.array([durations[name] for name in names], np.int64), now)
-        found = [float(np.quantile(each - arrived, 0.99)) / 1000 for each in (real, other)]
-        return found[0], found[1]
+    def _tails(self, replica: Replica, names: list[str], slack: int) -> list[tuple[float, float]]:
+        """P99 of the time in the system so far, and the share of jobs with rho <= 1: real, and in the shadow."""
+        simulator, now = replica.simulator, self.last
+        judged = np.isin(np.arange(len(replica.jobs)), [replica.rows[name] for name in names if name in replica.rows])
+        found = []
+        for table in (self._realised(replica), simulator.world.jobs.copy()):
+            for name, arrived in self.arrivals.items():
+                if (row := replica.rows.get(name)) is not None:
+                    table[[w.SUBMIT, w.ELIGIBLE], row] = arrived
+            begun = np.where(table[w.STARTED] >= 0, table[w.STARTED], now)
+            table[w.ELIGIBLE] = np.minimum(table[w.ELIGIBLE] + slack, begun)
+            found.append(JobsBetween(simulator, self.begin.now, now, table).tail(simulator.durations, judged))
+        return found
+
+    def _realised(self, replica: Replica) -> I64:
+        """The shadow's jobs with what has become of them in reality."""
+        table: I64 = replica.simulator.world.jobs.copy()
+        for name, row in replica.rows.items():
+            job = self.jobs.get(name) or self.warm[name]
+            table[w.STATE, row] = w.DONE
+            table[w.ENDED_AT, row] = min(job.end, self.last) if job.over else self.last
+            if name in self.jobs:
+                table[w.STARTED, row] = self.starts.get(name, -1)
+        return table
 
     # -- the shadow
 
-    def shadow(self, base: Policy) -> dict[str, int]:
-        """When each job that waited or came would have started by now under the base policy."""
+    def shadow(self, base: Policy) -> Replica:
+        """The base policy from the beginning of the window up to now."""
         machines = machines_of(self.begin.nodes)
         waited = {job.id for job in self.begin.jobs if job.waits}
         jobs = [job for job in self.jobs.values() if machines.vc_of(job) is not None]
@@ -233,10 +257,12 @@ class GuardWindow:
         )  # fmt: skip
         replica.simulator.reconsider()
         replica.simulator.run(base, until=self.last)
-        started = replica.simulator.world.jobs[w.STARTED]
-        return {
-            name: int(started[row]) for name, row in replica.rows.items() if name in self.jobs and started[row] >= 0
-        }
+        return replica
+
+    def started(self, shadow: Replica) -> dict[str, int]:
+        """When each job that waited or came has started there by now."""
+        started = shadow.simulator.world.jobs[w.STARTED]
+        return {name: int(started[row]) for name, row in shadow.rows.items() if name in self.jobs and started[row] >= 0}
 
     def durations(self) -> dict[str, int]:
         """How long each job runs: as it did where it has ended, else as it is expected to, and no less than so far."""
@@ -301,7 +327,7 @@ class Guard:
         self.base = shadow_policy(tolerance, controller.manager)
         self.window: GuardWindow | None = None
         self.verdict: WaitComparison | None = None
-        self.worse = 0  # checks in a row
+        self.worse, self.why = 0, ""  # checks in a row, and what was wrong with the last one
         self._due = -1.0  # the first check is made at once: it compiles, which is not held against it
 
     def seen(self, result: RoundResult) -> None:
@@ -324,7 +350,7 @@ class Guard:
     def _check(self, window: GuardWindow) -> None:
         begun = time.monotonic()
         try:
-            found = window.verdict(self.base)
+            found = window.verdict(self.base, self.tolerance.slack)
         except ShunterError as problem:  # of the shadow: the controller continues, and reports it
             found = None
             self.controller.journal.note("guard can't", str(problem))
@@ -336,11 +362,15 @@ class Guard:
             self.verdict = found
             with suppress(JournalError):  # a full disk must not keep the guard from handing jobs back
                 self.controller.journal.note_waits(found.entry(time.time()))
-            self.worse = self.worse + 1 if found.worse(self.tolerance) else 0
-            self.controller.doubt = f"{found} of {text(self.base)}" if self.worse else ""
+            self.why = found.broken(self.tolerance)
+            self.worse = self.worse + 1 if self.why else 0
+            self.controller.doubt = self._words() if self.worse else ""
+
+    def _words(self) -> str:
+        return f"{self.why}: {self.verdict} of {text(self.base)}"
 
     def _hand_back(self, snapshot: Snapshot) -> None:
-        words = f"{self.verdict} of {text(self.base)}, {self.worse} times in a row"
+        words = f"{self._words()}, {self.worse} times in a row"
         self.worse = 0
         if self.tolerance.duty is Duty.WATCH:
             self.controller.journal.note("guard would", words)

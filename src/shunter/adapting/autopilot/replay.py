@@ -27,7 +27,7 @@ from shunter.adapting.autopilot.rule import (
     PilotAction,
     past_days,
 )
-from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, JobsBetween, WatchedDay
+from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, WatchedDay
 from shunter.adapting.controller import plain_run
 from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.objectives import jct_of, rho_of
@@ -38,6 +38,7 @@ from shunter.generating.repository import with_past
 from shunter.model import Trace
 from shunter.protocols import Memory
 from shunter.report.finish_fairness import share_of_fair
+from shunter.report.so_far import JobsBetween
 from shunter.setup import Setup
 from shunter.sim.engine import Simulator
 from shunter.simulation import Draw, simulator_for
@@ -316,7 +317,7 @@ class PilotReplay:
 
         def value(text: str) -> float:
             found = course(text)
-            if found is None or (text != candidates.baseline and base and not found.keeps(self.options.limits, base)):
+            if found is None or (text != candidates.baseline and base and not self.options.limits.kept(found, base)):
                 return math.inf
             return found.seconds
 

@@ -25,6 +25,7 @@ from shunter.generating.known_jobs import DAY, HOUR
 from shunter.model import Trace
 from shunter.params import build, named, param
 from shunter.report.finish_fairness import FAIR
+from shunter.report.so_far import JobsBetween
 from shunter.sim.engine import Simulator
 from shunter.tuning.sampling import sampled, search_named
 from shunter.world import F64, I64
@@ -64,6 +65,10 @@ class AutopilotLimits:
         if not found.check_days < found.least_days < found.days:
             raise RunError("--limits: must have check_days < least_days < days")
         return found
+
+    def kept(self, jobs: JobsBetween, base: JobsBetween) -> bool:
+        """Whether jobs are within P99 and fairness, which are relative to the baseline's."""
+        return jobs.p99 <= self.worst_p99 * base.p99 and jobs.fair >= self.worst_fairness * base.fair
 
 
 class PilotAction(StrEnum):
