@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="no torch; ./scripts/install rl has it")
-
 SCRIPT = Path(__file__).parents[1] / "examples" / "resizable_training.py"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needed():
+    """Not while tests are collected: each process would import it."""
+    pytest.importorskip("torch", reason="no torch; ./scripts/install rl has it")
 
 
 def train(folder, workers, *more):

@@ -12,8 +12,12 @@ from typer.testing import CliRunner
 from shunter.cli.main import app
 from shunter.seeding import rng
 
-pytest.importorskip("lightgbm", reason="no lightgbm; ./scripts/install all,dev has it")
-pytest.importorskip("interpret", reason="no interpret; ./scripts/install all,dev has it")
+
+@pytest.fixture(scope="module", autouse=True)
+def _needed():
+    """Not while tests are collected: each process would import it."""
+    pytest.importorskip("lightgbm", reason="no lightgbm; ./scripts/install all,dev has it")
+    pytest.importorskip("interpret", reason="no interpret; ./scripts/install all,dev has it")
 
 
 def shunter(*arguments):

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Iterable
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -53,20 +54,21 @@ LEASING = (
 )
 
 
+@cache
 def combinations() -> list[str]:
     """Every policy in every mode; the placements take turns so that each meets every policy and mode; some oracles."""
-    chosen = []
+    chosen, placements = [], placers.names()
     for (row, name), (column, mode) in product(enumerate(ORDERS), enumerate(MODES)):
         if not (name in PREEMPTIVE and mode == "backfill=conservative"):
-            placement = placers.names()[(row + column) % len(placers.names())]
+            placement = placements[(row + column) % len(placements)]
             oracle = ",estimate=oracle" if (row + column) % 3 == 0 else ""
             chosen.append(f"{name}:{mode},placement={placement}{oracle}")
     return chosen
 
 
 def by_policy(texts: Iterable[str]) -> list[Any]:
-    """Parameters whose tests run in one process, so that a policy is not compiled in two at the same time."""
-    return [pytest.param(text, marks=pytest.mark.xdist_group(text)) for text in texts]
+    """Parameters; all tests of a policy run in one process, so that it is not compiled in two at the same time."""
+    return [pytest.param(text, marks=pytest.mark.xdist_group(text.partition(":")[0])) for text in texts]
 
 
 def taking_over() -> list[str]:

@@ -16,10 +16,14 @@ from shunter.errors import RunError
 from shunter.report import figures
 from shunter.report.intervals import JobTimes
 
-pytest.importorskip("matplotlib")
-
 TRACE = "synthetic:jobs=200,seed=1,gpus=16,load=1.3"
 HOSTILE = "_a$\\frac{1}{0}$<script>&\n\x1b[31m"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needed():
+    """Not while tests are collected: each process would import it."""
+    pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,13 @@ import shunter
 from shunter import notices
 from shunter.sweeps import engines
 
-pytest.importorskip("distributed", reason="no distributed; ./scripts/install all,dev has it")
 PAUSE = {"PAUSE_S": "0.1"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needed() -> None:
+    """Not while tests are collected: each process would import it."""
+    pytest.importorskip("distributed", reason="no distributed; ./scripts/install all,dev has it")
 
 
 class Cluster:
