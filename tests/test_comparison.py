@@ -138,8 +138,7 @@ def test_progress_ends_at_the_end():
     assert told == sorted(told)
 
 
-@pytest.mark.parametrize("out", [None, "out"])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(("how", "out"), [(signal.SIGKILL, None), (signal.SIGINT, "out")])
 def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, how, out):
     (tmp_path / "slow_policy.py").write_text(SLOW_POLICY)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
