@@ -434,6 +434,23 @@ def test_the_command_prints_the_table_and_its_json(trace_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("limits", "cluster", "why"),
+    [("least_jobs=5000", "2x8", "jobs are known, and 5000 are needed"), ("least_jobs=50", "64x8", "jobs hardly wait")],
+)
+def test_an_autopilot_that_never_searched_can_not_tell_its_aims(trace_file: Path, limits, cluster, why) -> None:
+    words = ["autopilot", str(trace_file), "-c", cluster, "--since", "+7", "--candidate", BEST, "--json"]
+    said = CliRunner().invoke(app, [*words, "--limits", f"days=4,least_days=1,check_days=0.5,budget=2,{limits}"])
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert set(found["aims"].values()) == {None}
+    shown = Console(width=200, record=True, file=io.StringIO())
+    shown.print(autopilot_view(found))
+    aims = [line for line in shown.export_text().splitlines() if " aim '" in line]
+    assert len(aims) == 3
+    assert all("can't tell, because" in line and why in line for line in aims)
+
+
+@pytest.mark.parametrize(
     ("words", "problem"),
     [
         (["autopilot", "TRACE", "-c", "2x8", "--every", "5h"], "whole days"),

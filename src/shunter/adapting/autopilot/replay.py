@@ -81,6 +81,7 @@ class ReplayedDecision:
     policy: str
     why: str
     evidence: str
+    evaluations: int = 0  # 0: nothing was searched
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +124,14 @@ class PilotStudy:
         return run.p99 <= limits.worst_p99 * base.p99 and run.fair >= limits.worst_fairness * base.fair
 
     @property
+    def undecided(self) -> str:
+        """Why the autopilot never searched, so that it chose nothing; "": it did."""
+        decisions = self.runs[PILOT].decisions
+        if any(each.evaluations for each in decisions):
+            return ""
+        return decisions[-1].why if decisions else "all jobs came at once"
+
+    @property
     def bad_days(self) -> int:
         """Days that were in truth too bad, without a hand-back."""
         return sum(day.worse and not day.handed_back for day in self.runs[PILOT].days)
@@ -139,6 +148,7 @@ class PilotStudy:
             "runs": {name: self._record(name) for name in self.runs},
             "decisions": [dataclasses.asdict(each) | {"day": self._day(each.at)} for each in pilot.decisions],
             "days": [each.as_dict() | {"day": self._day(each.at)} for each in pilot.days],
+            "undecided": self.undecided,
             "aims": aims([self]),
         }
 
@@ -165,15 +175,17 @@ class PilotStudy:
 def aims(studies: Sequence[PilotStudy]) -> dict[str, bool | None]:
     """Whether the autopilot reached what it should, in the mean of copies; None: the aim does not apply.
 
-    A fixed choice that breaks the operator's limits is nothing to be measured by.
+    A fixed choice that breaks the operator's limits is nothing to be measured by, and an autopilot that never searched
+    has reached nothing: it is the site's policy.
     """
     means = {name: float(np.mean([study.runs[name].mean for study in studies])) for name in LABELS}
     reached, room = means[FIXED] / means[PILOT], means[FIXED] / means[OPTIMAL] - 1
-    allowed = all(study.within_limits(FIXED) for study in studies)
+    decided = not any(study.undecided for study in studies)
+    allowed = decided and all(study.within_limits(FIXED) for study in studies)
     return {
         "0.98 of Fixed": reached >= AIM_FIXED if allowed else None,
         "half of Optimal - Fixed": reached - 1 >= AIM_SHARE * room if allowed and room > WORTH else None,
-        "handed back after a bad day": not sum(study.bad_days for study in studies),
+        "handed back after a bad day": not sum(study.bad_days for study in studies) if decided else None,
     }
 
 
@@ -198,7 +210,15 @@ def repeated(studies: Sequence[PilotStudy]) -> dict[str, Any]:
         for name in LABELS
     }
     days = [day for copy in copies for day in copy["days"]]
-    return {**found, "days": days, "copies": len(copies), "means": summary, "aims": aims(studies)}
+    undecided = next((study.undecided for study in studies if study.undecided), "")
+    return {
+        **found,
+        "days": days,
+        "copies": len(copies),
+        "means": summary,
+        "undecided": undecided,
+        "aims": aims(studies),
+    }
 
 
 class PilotReplay:
@@ -362,7 +382,9 @@ class _Flight:
         budget = self.replay.budget if at == self.replay.begin else 0
         found = self.replay.pilot.decide(past, self.text, (at - self._switched) / HOUR, self._shortlist, budget)
         self._shortlist = found.shortlist
-        self.decisions.append(ReplayedDecision(at, found.answer, self.text, found.policy, found.why, found.evidence))
+        self.decisions.append(
+            ReplayedDecision(at, found.answer, self.text, found.policy, found.why, found.evidence, found.evaluations)
+        )
         if found.answer is PilotAction.SWITCH:
             self._switch(found.policy, at)
 

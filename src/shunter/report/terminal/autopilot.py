@@ -63,6 +63,8 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         f"{len(days)} days with another policy than the site's: time in the system at most {worst:.3f} times the mean"
         f" of the shadows', above 1.05 times that of every shadow on {bad}; the guard has handed back on {back}"
     )
+    if found["undecided"]:
+        return [*lines, *(f"aim '{name}': can't tell, because {found['undecided']}" for name in found["aims"])]
     if not found["runs"]["fixed"]["within_limits"]:
         lines.append("Fixed breaks the limits on these weeks, so that the aims that are relative to it don't apply")
     return [*lines, *(f"aim '{name}': {AIMS[reached]}" for name, reached in found["aims"].items())]
