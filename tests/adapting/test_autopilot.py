@@ -14,9 +14,19 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from shunter import clusters, registry
+from shunter import world as w
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.near_copies import near_times
-from shunter.adapting.autopilot.replay import FIXED, OPTIMAL, PILOT, PilotReplay, ReplayOptions, repeated
+from shunter.adapting.autopilot.replay import (
+    FIXED,
+    OPTIMAL,
+    PILOT,
+    PilotedRun,
+    PilotReplay,
+    PilotStudy,
+    ReplayOptions,
+    repeated,
+)
 from shunter.adapting.autopilot.rule import (
     FINALISTS,
     Autopilot,
@@ -26,7 +36,7 @@ from shunter.adapting.autopilot.rule import (
     PilotVerdict,
     past_days,
 )
-from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows
+from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, WatchedDay
 from shunter.cli.main import app
 from shunter.errors import PolicyError, RunError
 from shunter.generating.known_jobs import DAY, HOUR
@@ -281,6 +291,32 @@ def test_a_bad_day_is_handed_back(begun) -> None:
     assert "over a day" in bad.why
     assert not flown(begun, "ljf", 2, dataclasses.replace(QUICK, worst_day=100.0)).why  # the operator allows it
     assert not flown(begun, BEST, 2).why
+
+
+def test_a_bad_day_that_guesses_hid_is_handed_back_a_day_later(begun) -> None:
+    """Jobs that have not ended are taken for long ones at first, so that the shadows look as bad as the real day."""
+    simulator, memory, at = begun
+    shadows, real = BaselineShadows(BASE, simulator.fork(), memory, at, 0), simulator.fork()
+    found = []
+    for day, text in enumerate(("ljf", BEST)):
+        since, until, policy = at + day * DAY, at + (day + 1) * DAY, registry.policy(text)
+        real.run(policy, until=until, memory=policy.start(real.cluster, memory))
+        over = real.world.jobs[w.STATE] == w.DONE
+        guessed = np.where(over, real.durations, 50 * real.durations)
+        found.append(shadows.compared(real, [guessed] * SHADOWS, since, until, QUICK))
+    first, second = found
+    assert first.worse
+    assert not first.handed_back
+    assert not second.worse
+    assert "over the day before, by run times that are known now" in second.why
+    assert second.before == pytest.approx(first.true_least, rel=0.05)
+
+
+@pytest.mark.parametrize(("back", "missed"), [(0, 0), (1, 0), (2, 1), (None, 1)])
+def test_a_bad_day_must_be_handed_back_within_a_day(back: int | None, missed: int) -> None:
+    days = [WatchedDay(at * DAY, 1, 1, 1, 1.0 + (at == 3), 1, 1, 1, "why" * (at - 3 == back)) for at in range(8)]
+    runs = {PILOT: PilotedRun(np.ones(1), days=tuple(days))}
+    assert PilotStudy(ReplayOptions(candidates()), runs, np.zeros(1), 0).bad_days == missed
 
 
 @pytest.mark.usefixtures("few_are_enough")

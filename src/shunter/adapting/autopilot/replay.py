@@ -44,7 +44,7 @@ from shunter.sim.engine import Simulator
 from shunter.simulation import Draw, simulator_for
 from shunter.traces.checkpointable import with_checkpointable
 from shunter.tuning.sampling import sampled, search_named
-from shunter.world import F64
+from shunter.world import F64, I64
 
 BASELINE, FIXED, PILOT, OPTIMAL = "baseline", "fixed", "autopilot", "optimal"
 LABELS = {
@@ -133,8 +133,10 @@ class PilotStudy:
 
     @property
     def bad_days(self) -> int:
-        """Days that were in truth too bad, without a hand-back."""
-        return sum(day.worse and not day.handed_back for day in self.runs[PILOT].days)
+        """Days that were in truth too bad, without a hand-back at their end or a day later."""
+        days = self.runs[PILOT].days
+        back = [day.at for day in days if day.handed_back]
+        return sum(day.worse and not any(day.at <= at <= day.at + DAY for at in back) for day in days)
 
     def as_dict(self) -> dict[str, Any]:
         """For scripts."""
@@ -288,6 +290,15 @@ class PilotReplay:
         jobs = dataclasses.replace(jobs, duration=durations, failures=np.where(ended, jobs.failures, 0))
         return past_days(jobs, self.setup.cluster, now, self.options.candidates.first)
 
+    def guesses(self, simulator: Simulator, now: int) -> list[I64]:
+        """Run times as the site knows them now, or guesses them, for each shadow; those of jobs to come as they are."""
+        known, predictor, found = self.knowledge.at(simulator, now), DurationPredictor(), []
+        for copy in range(SHADOWS):
+            predictor = dataclasses.replace(predictor, seed=self.options.seed + copy)  # the same model, other draws
+            durations = predictor.of_all(known, now)[self.knowledge.offset :]
+            found.append(np.append(durations, simulator.durations[len(durations) :]))
+        return found
+
     # -- the autopilot
 
     def piloted(self, step: Callable[[], None] = lambda: None) -> PilotedRun:
@@ -399,14 +410,8 @@ class _Flight:
 
     def _compare(self, shadows: BaselineShadows, since: int, at: int) -> None:
         """This day, real and in the shadows; too bad: the jobs are handed back."""
-        options, knowledge = self.replay.options, self.replay.knowledge
-        known, predictor = knowledge.at(self.simulator, at), DurationPredictor()
-        guesses = []
-        for copy in range(SHADOWS):
-            predictor = dataclasses.replace(predictor, seed=options.seed + copy)  # the same model, other draws
-            durations = predictor.of_all(known, at)[knowledge.offset :]
-            guesses.append(np.append(durations, self.simulator.durations[len(durations) :]))  # of jobs to come
-        day = shadows.compared(self.simulator, guesses, since, at, options.limits)
+        options = self.replay.options
+        day = shadows.compared(self.simulator, self.replay.guesses(self.simulator, at), since, at, options.limits)
         self.days.append(day)
         if day.handed_back:
             base = options.candidates.baseline

@@ -3,7 +3,8 @@
 They begin where another policy took over and go on as the baseline, so that each day is compared with the same day of a
 site that never switched.  There are several, with run times that differ by 1 %: a queue is chaotic, and even the
 baseline differs from such a copy of itself by more than 5 % on many days.  Run times of jobs that have not ended are
-drawn anew for each: of a job that another policy put off nothing is known but its size.
+drawn anew for each: of a job that another policy put off nothing is known but its size.  So each day is judged twice:
+when it ends, and a day later, when most of its jobs have ended.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from shunter import registry
 from shunter import world as w
 from shunter.adapting.autopilot.near_copies import near_times
 from shunter.adapting.autopilot.rule import AutopilotLimits
+from shunter.generating.known_jobs import DAY
 from shunter.protocols import Memory
 from shunter.report.so_far import JobsBetween, unfair
 from shunter.sim.engine import Simulator
-from shunter.world import I64
+from shunter.world import F64, I64
 
 AIM = 1.05  # times the shadows' time in the system over a day, after which the jobs should be handed back
 SHADOWS = 5
@@ -37,6 +39,7 @@ class WatchedDay:
     seen_least: float  # over the longest of them
     true: float
     true_least: float
+    before: float  # the day before over the longest of them, by what is known now; 0: the baseline was in force then
     p99: float  # of the JCT since the switch, over that of the shadows, by predicted run times
     fair: float  # share of jobs with rho <= 1 since the switch, over that of the shadows, by predicted run times
     why: str = ""  # the jobs were handed back
@@ -65,31 +68,44 @@ class BaselineShadows:
     def compared(
         self, real: Simulator, guesses: Sequence[I64], since: int, until: int, limits: AutopilotLimits
     ) -> WatchedDay:
-        """A day of the real run beside the shadows'; ``guesses`` are run times known or guessed, for each."""
-        day, flown = JobsBetween(real, since, until).seconds, JobsBetween(real, self.since, until)
+        """A day of the real run beside the shadows'; ``guesses`` are run times known or guessed, for each.
+
+        The day before is judged again, because more run times are known by now.
+        """
         by_guess = [self._until(guessed, copy, until) for copy, guessed in enumerate(guesses)]
         in_truth = [self._until(self.begin.durations, copy, until) for copy in range(SHADOWS)]
-        seen, true = (
-            np.maximum(day, 1e-9) / np.maximum([JobsBetween(twin, since, until).seconds for twin in twins], 1e-9)
-            for twins in (by_guess, in_truth)
-        )
+        seen, true = _longer_day(real, by_guess, since, until), _longer_day(real, in_truth, since, until)
+        known_late = since - DAY >= self.since
+        before = float(_longer_day(real, by_guess, since - DAY, since).min()) if known_late else 0.0
+        flown = JobsBetween(real, self.since, until)
         here = np.mean([flown.tail(guessed) for guessed in guesses], axis=0)
         there = np.mean([JobsBetween(twin, self.since, until).tail(twin.durations) for twin in by_guess], axis=0)
         p99, fair = (float(one / other) if other else 1.0 for one, other in zip(here, there, strict=True))
         why = ""
         if seen.min() > limits.worst_day:
             why = f"{seen.min():.3f} times the shadows' time in the system over a day, {limits.worst_day:g} is allowed"
+        elif before > limits.worst_day:
+            why = (
+                f"{before:.3f} times the shadows' time in the system over the day before, by run times that are known"
+                f" now, {limits.worst_day:g} is allowed"
+            )
         elif p99 > limits.worst_p99:
             why = f"P99 of the JCT since the switch is {p99:.2f} times the shadows', {limits.worst_p99:g} is allowed"
         else:
             why = unfair(here[1], there[1], limits.worst_fairness)
         mean_seen, mean_true = 1 / float(np.mean(1 / seen)), 1 / float(np.mean(1 / true))
-        return WatchedDay(until, mean_seen, float(seen.min()), mean_true, float(true.min()), p99, fair, why)
+        return WatchedDay(until, mean_seen, float(seen.min()), mean_true, float(true.min()), before, p99, fair, why)
 
     def _until(self, durations: I64, copy: int, until: int) -> Simulator:
         twin = self.begin.fork_with(_longer(self.begin, near_times(durations, self.begin.trace.limit, copy, self.seed)))
         twin.run(self.base, memory=self.base.start(twin.cluster, self.memory), until=until)
         return twin
+
+
+def _longer_day(real: Simulator, shadows: Sequence[Simulator], since: int, until: int) -> F64:
+    """A day's time in the system, in times of each shadow's."""
+    spent = [max(JobsBetween(each, since, until).seconds, 1e-9) for each in (real, *shadows)]
+    return spent[0] / np.array(spent[1:])
 
 
 def _longer(simulator: Simulator, durations: I64) -> I64:
