@@ -23,12 +23,12 @@ from shunter.generating.repository import WorkloadRepository
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.live.controller import Mode, RoundResult
 from shunter.live.daemons import wait
-from shunter.live.guard import Tolerance
 from shunter.live.journal import STOP, Journal
 from shunter.live.machines import machines_of
 from shunter.live.running import ControllerSettings, run
 from shunter.live.snapshot import LiveJob
 from shunter.live.switch_log import SwitchLog
+from shunter.live.tolerance import Tolerance
 from shunter.model import Trace
 from shunter.testing.live import habitual
 from shunter.testing.memory_manager import MemoryManager

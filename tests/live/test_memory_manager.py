@@ -13,12 +13,12 @@ from busy_manager import busy
 
 from shunter.live.backend import Rhythm
 from shunter.live.controller import Mode, RoundResult
-from shunter.live.guard import Tolerance
 from shunter.live.journal import Journal
 from shunter.live.levers import levers_from
 from shunter.live.marks import Mark
 from shunter.live.reconciling import Reconciler
 from shunter.live.running import ControllerSettings, run
+from shunter.live.tolerance import Tolerance
 from shunter.registry import policy
 from shunter.testing.manager_conformance import ManagerConformance
 from shunter.testing.memory_manager import MemoryManager

@@ -16,7 +16,6 @@ from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Round
 from shunter.live.backing_out import back_out
 from shunter.live.controller import Mode, RoundResult
-from shunter.live.guard import Tolerance
 from shunter.live.journal import DONE, GUARD, INTENT, STOP, Journal
 from shunter.live.journal_file import DamagedError
 from shunter.live.metrics import Metrics
@@ -24,6 +23,7 @@ from shunter.live.running import ControllerSettings, policy_of, run
 from shunter.live.sources import PolicyChoice
 from shunter.live.standing import places
 from shunter.live.switch_log import SwitchLog
+from shunter.live.tolerance import Tolerance
 from shunter.registry import policy
 from shunter.testing.memory_manager import MemoryManager
 

@@ -17,7 +17,7 @@ from shunter.live import guard as guarding
 from shunter.live.backend import Round
 from shunter.live.controller import Controller, Mode, RoundResult
 from shunter.live.daemons import wait
-from shunter.live.guard import Duty, Guard, GuardWindow, Tolerance, shadow_policy
+from shunter.live.guard import Guard, GuardWindow, shadow_policy
 from shunter.live.hints import JobHints
 from shunter.live.journal import DONE, HandedBackError, Journal
 from shunter.live.levers import Order
@@ -26,6 +26,7 @@ from shunter.live.nodes import Node
 from shunter.live.rounds import Authority
 from shunter.live.running import resume
 from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.tolerance import Duty, Tolerance
 from shunter.registry import policy, text
 from shunter.report import so_far
 from shunter.slurm.client import Client
@@ -106,6 +107,20 @@ def longest_first(_, length):
 
 def shortest_first(_, length):
     return length
+
+
+def test_the_day_before_is_judged_again_by_what_is_known_now(monkeypatch):
+    """Run times of jobs that had not ended by then were guesses."""
+    monkeypatch.setattr(guarding, "DAY_MS", 450 * SECOND)
+    monkeypatch.setattr(guarding, "LEAST_JOBS", 10)
+    fifo, strict = policy("fifo"), Tolerance(margin=0.05, slack=5)
+    same = window_of(by_submission, 900)[0].verdict(fifo)
+    assert same.realised_before_s == same.shadow_before_s > 0
+    assert window_of(longest_first, 880)[0].verdict(fifo).shadow_before_s == 0  # it is no whole day
+    verdict = replace(window_of(longest_first, 900)[0].verdict(fifo), realised_s=0.0)  # the last day was good
+    assert verdict.realised_before_s > 1.05 * verdict.shadow_before_s + 5
+    assert "on the day before" in verdict.broken(strict)
+    assert not replace(verdict, realised_before_s=verdict.shadow_before_s).broken(strict)
 
 
 @pytest.mark.parametrize("begin_s", [0, 100])

@@ -13,9 +13,9 @@ from shunter.errors import PolicyError
 from shunter.live import running, warming
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.live.controller import Controller, Mode, Watching
-from shunter.live.guard import Tolerance
 from shunter.live.journal import Journal
 from shunter.live.rounds import Rounds
+from shunter.live.tolerance import Tolerance
 from shunter.registry import policy
 from shunter.slurm.manager import SlurmManager
 

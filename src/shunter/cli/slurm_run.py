@@ -31,11 +31,11 @@ from shunter.cli.slurm_audit import JOURNAL, JournalOption, check_journal
 if TYPE_CHECKING:
     from shunter.errors import LiveError
     from shunter.live.controller import Mode, RoundResult
-    from shunter.live.guard import Tolerance
     from shunter.live.manager import ResourceManager
     from shunter.live.metrics import Metrics
     from shunter.live.running import ControllerSettings
     from shunter.live.sources import PolicySource
+    from shunter.live.tolerance import Tolerance
     from shunter.model import Trace
     from shunter.protocols import Policy
 
@@ -104,9 +104,9 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.live import notify, running
     from shunter.live.backend import Rhythm, Scope
     from shunter.live.controller import ChangeLimits
-    from shunter.live.guard import Tolerance
     from shunter.live.levers import levers_from
     from shunter.live.stops import StopLimits
+    from shunter.live.tolerance import Tolerance
     from shunter.slurm.client import Client
     from shunter.slurm.manager import SlurmManager
 
@@ -191,8 +191,8 @@ class _AutopilotOptions:
         from shunter.adapting.autopilot.live import LivePilot
         from shunter.adapting.autopilot.rule import AutopilotLimits
         from shunter.live.controller import Mode
-        from shunter.live.guard import Tolerance
         from shunter.live.journal_file import check_place, make_folder
+        from shunter.live.tolerance import Tolerance
 
         chosen = Candidates.of(self.candidates, self.baseline or manager.own_policy())
         folder = self.repository

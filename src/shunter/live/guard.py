@@ -8,17 +8,17 @@ back to the manager, and the controller only watches until it is resumed.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
 
 from shunter import world as w
-from shunter.errors import LiveError, ShunterError, did_you_mean
+from shunter.errors import ShunterError
 from shunter.live.controller import Controller, RoundResult
-from shunter.live.journal import GUARD, WaitsEntry
+from shunter.live.journal import GUARD
 from shunter.live.journal_file import JournalError
 from shunter.live.machines import machines_of
 from shunter.live.manager import ResourceManager, UnreachableError
@@ -26,10 +26,10 @@ from shunter.live.releasing import release
 from shunter.live.replica import Names, Replica
 from shunter.live.requests import Requests
 from shunter.live.snapshot import LiveJob, Snapshot
-from shunter.params import build, named, param
+from shunter.live.tolerance import Duty, Tolerance, WaitComparison
 from shunter.protocols import Policy
 from shunter.registry import policy, text
-from shunter.report.so_far import JobsBetween, unfair
+from shunter.report.so_far import JobsBetween
 from shunter.world import I64
 
 DAY_MS = 86_400_000  # waits of the last day are compared
@@ -41,96 +41,6 @@ FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
 HELD_BY_USER = "JobHeldUser"  # a reason of a job that waits
 COST = 20  # the pause after a check is this many times its duration
 INTERVALS = 5  # from one check to the next
-OFF = "off"
-
-
-class Duty(StrEnum):
-    """What the guard does about longer waits."""
-
-    ON = "on"  # hands the jobs back
-    WATCH = "watch"  # only notes that it would
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """When realised waits are worse than the shadow's, for how long they may be, and what happens then."""
-
-    margin: float = param(0.2, "the share of the shadow's mean wait by which the real one may be longer", low=0)
-    slack: float = param(
-        60.0, "and the seconds: a resource manager looks at its queue now and then, a simulation at once", low=0
-    )
-    patience: int = param(6, "checks in a row that must be worse", low=1)
-    worst_p99: float = param(
-        0.0, "the most that P99 of the time in the system may be, in times of the shadow's; 0: any", low=0
-    )
-    worst_fairness: float = param(
-        0.0, "the least that the share of jobs with rho <= 1 may be, in times of the shadow's; 0: any", low=0, high=10
-    )
-    days: float = param(
-        1.0, "days after which the shadow begins anew, from the cluster as it is then", low=0.01, high=30
-    )
-    base: str = param(
-        "", "the policy of the shadow; none: the nearest to the resource manager's configuration", policy=True
-    )
-    duty: Duty = Duty.ON
-    every_s: float | None = None  # between two checks; None: a multiple of the controller's interval
-
-    @classmethod
-    def of(cls, text: str) -> Tolerance | None:
-        """What ``on``, ``watch`` or ``off`` says, with settings behind it, as in ``on:margin=0.3,base=fifo``."""
-        duty, values = named(text, "guard", LiveError)
-        if duty not in (*Duty, OFF):
-            raise LiveError(f"--guard must be on, watch or off, got '{duty}'; {did_you_mean(duty, (*Duty, OFF))}")
-        found = build(cls, duty, values, "guard", LiveError)
-        base = found.base.replace(";", ",")
-        if base:
-            policy(base)  # a mistake in it is reported at once
-        return None if duty == OFF else replace(found, duty=Duty(duty), base=base)
-
-
-@dataclass(frozen=True)
-class WaitComparison:
-    """The waits of the same jobs in both worlds, each counted up to now."""
-
-    jobs: int
-    realised_s: float
-    shadow_s: float
-    realised_p90_s: float
-    shadow_p90_s: float
-    realised_p99_s: float = 0.0  # of the time in the system since the window began, not of waits
-    shadow_p99_s: float = 0.0  # 0: of too few jobs
-    realised_fair: float = 0.0  # the share of these jobs with rho <= 1
-    shadow_fair: float = 0.0
-
-    def broken(self, tolerance: Tolerance) -> str:
-        """Which limits the real jobs don't keep; "": none."""
-        longer = self.realised_s > self.shadow_s * (1 + tolerance.margin) + tolerance.slack
-        most = tolerance.worst_p99 * self.shadow_p99_s
-        found = (
-            "longer waits than are allowed" if longer else "",
-            "a longer P99 than is allowed" if 0 < most < self.realised_p99_s - tolerance.slack else "",
-            unfair(self.realised_fair, self.shadow_fair, tolerance.worst_fairness),
-        )
-        return "; ".join(filter(None, found))
-
-    def ratio(self, slack_s: float) -> float:
-        """Real over simulated, both with the slack, so that seconds don't look like factors."""
-        return (self.realised_s + slack_s) / (self.shadow_s + slack_s)
-
-    def entry(self, at: float) -> WaitsEntry:
-        """The same for the journal."""
-        return WaitsEntry(at, self.jobs, self.realised_s, self.shadow_s, self.realised_p90_s, self.shadow_p90_s)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.jobs} jobs waited {self.realised_s:.0f} s on average (P90 {self.realised_p90_s:.0f} s),"
-            f" {self.shadow_s:.0f} s (P90 {self.shadow_p90_s:.0f} s) in the shadow"
-            + (
-                f"; P99 in the system {self.realised_p99_s:.0f} s, {self.shadow_p99_s:.0f} s there;"
-                f" rho <= 1 of {100 * self.realised_fair:.0f} % of the jobs, {100 * self.shadow_fair:.0f} % there"
-            )
-            * (self.shadow_p99_s > 0)
-        )
 
 
 class GuardWindow:
@@ -189,7 +99,10 @@ class GuardWindow:
         )
 
     def verdict(self, base: Policy, slack_s: float = 0.0) -> WaitComparison | None:
-        """Compare the waits of the last day; None: of too few jobs.  A wait of ``slack_s`` is never unfair."""
+        """Compare the waits of the last day, and again those of the day before; None: of too few jobs.
+
+        A wait of ``slack_s`` is never unfair.
+        """
         replica, now, requests = self.shadow(base), self.last, self.begin.requests
         shadow = self.started(replica)
         names = [
@@ -199,21 +112,22 @@ class GuardWindow:
             and name not in self.held
             and _modelled(self.jobs[name], requests)
         ]
-        since = max(self.begin.now, now - DAY_MS)
         arrived = np.array([self.arrivals[name] for name in names], np.int64)
         begun = [np.array([min(of.get(name, now), now) for name in names], np.int64) for of in (self.starts, shadow)]
-        waits = [np.maximum(each, since) - np.maximum(arrived, since) for each in begun]
-        lately = (arrived >= since) | (waits[0] > 0) | (waits[1] > 0)
-        if np.count_nonzero(lately) < LEAST_JOBS:
+        lately = _waits_between(arrived, begun, max(self.begin.now, now - DAY_MS), now)
+        if lately is None:
             return None
-        (real, real_p90), (other, other_p90) = (
-            (each[lately].mean() / 1000, np.quantile(each[lately], 0.9) / 1000) for each in waits
-        )
+        real_s, other_s = _means(lately)
+        real_p90, other_p90 = (float(np.quantile(each, 0.9)) / 1000 for each in lately)
         (real_p99, real_fair), (other_p99, other_fair) = self._tails(replica, names, round(1000 * slack_s))
-        return WaitComparison(
-            len(waits[0][lately]), float(real), float(other), float(real_p90), float(other_p90),
-            real_p99, other_p99, real_fair, other_fair,
-        )  # fmt: skip
+        found = WaitComparison(
+            len(lately[0]), real_s, other_s, real_p90, other_p90, real_p99, other_p99, real_fair, other_fair
+        )
+        before = _waits_between(arrived, begun, now - 2 * DAY_MS, now - DAY_MS)
+        if before is None or now - 2 * DAY_MS < self.begin.now:
+            return found
+        real_s, other_s = _means(before)
+        return replace(found, realised_before_s=real_s, shadow_before_s=other_s)
 
     def _tails(self, replica: Replica, names: list[str], slack: int) -> list[tuple[float, float]]:
         """P99 of the time in the system so far, and the share of jobs with rho <= 1: real, and in the shadow."""
@@ -280,6 +194,19 @@ class GuardWindow:
         seen = (*self.jobs.values(), *self.warm.values())
         shares = [_ran(job) / job.limit for job in seen if _ran(job) and job.limit]
         return median(shares) if len(shares) >= LEAST_ENDED else 1.0
+
+
+def _waits_between(arrived: I64, begun: Sequence[I64], since: int, until: int) -> list[I64] | None:
+    """What jobs waited between two instants, in each world; None: of too few jobs."""
+    waits = [np.clip(each, since, until) - np.clip(arrived, since, until) for each in begun]
+    there = ((arrived >= since) & (arrived <= until)) | (waits[0] > 0) | (waits[1] > 0)
+    return [each[there] for each in waits] if np.count_nonzero(there) >= LEAST_JOBS else None
+
+
+def _means(waits: Sequence[I64]) -> tuple[float, float]:
+    """Seconds, real and in the shadow."""
+    real, other = (float(each.mean()) / 1000 for each in waits)
+    return real, other
 
 
 def _modelled(job: LiveJob, requests: Requests) -> bool:

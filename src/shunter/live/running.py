@@ -14,7 +14,7 @@ from shunter.errors import LiveError
 from shunter.live import warming
 from shunter.live.backend import Levers, LiveBackend, Rhythm, Scope
 from shunter.live.controller import ChangeLimits, Controller, Mode, Watching, to_read
-from shunter.live.guard import Guard, Tolerance, shadow_policy
+from shunter.live.guard import Guard, shadow_policy
 from shunter.live.journal import BEGIN, END, RESUME, Journal
 from shunter.live.journal_copy import not_ours, read_copy
 from shunter.live.locks import only_controller
@@ -23,6 +23,7 @@ from shunter.live.rounds import Authority, Observe, Rounds, WatchdogKeeper
 from shunter.live.sources import PolicySource, source_of
 from shunter.live.switch_log import SwitchLog
 from shunter.live.switching import first_choice
+from shunter.live.tolerance import Tolerance
 from shunter.model import Trace
 from shunter.protocols import Policy
 from shunter.registry import text
