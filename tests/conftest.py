@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from shunter import processes
 from shunter.compiled import cache_folder
 
 PATIENCE_MS = 180_000  # milliseconds; a busy machine takes its time
@@ -37,6 +38,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 
 # Tests share the cores: threads of torch that wait for each other in a loop would take them from other processes.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# So would processes of comparisons and sweeps, which import and load everything; a test of those asks for workers.
+processes.usable_cores = lambda: 1
 
 # processes that tests start may have caches of their own, but need not compile again
 os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
