@@ -161,11 +161,24 @@ def hours_started(jobs, policy):
     return ran(jobs, policy).world.jobs[w.STARTED] / (60 * MINUTE)
 
 
-def test_elastic_keeps_room_for_the_job_that_has_waited_longest():
+def test_elastic_serves_a_job_first_that_has_waited_for_ten_times_its_work():
     jobs = stream(48, 120)  # they never leave four GPUs free
     assert hours_started(jobs, "elastic:patience=10000")[2] > 48
-    started = hours_started(jobs, "elastic:patience=4")[2]
-    assert 8.5 < started <= 11  # four times its own work of two hours, until those that run then end
+    assert 20.5 < hours_started(jobs, "elastic:patience=4")[2] <= 21  # its own work is two hours on all four
+    assert 30.5 < hours_started(jobs, "elastic:patience=30")[2] <= 31
+
+
+def test_elastic_lets_a_short_job_into_the_time_of_a_long_deadline():
+    simulator = ran(of_one_width((0, 3000, 3000, 3600), (1, 10, 10, 0)), "elastic")
+    assert 8 < simulator.world.jobs[w.STARTED][1] / (60 * MINUTE) < 8.1
+    assert simulator.world.jobs[w.PREEMPTIONS].tolist() == [1, 0]
+    assert met(simulator)[0]
+
+
+def test_elastic_gives_gpus_beyond_those_asked_for_back_when_a_job_comes():
+    jobs = trace((0, 60, 0, 4), (1, 5, 0, 1))
+    assert jobs.submit[1] % (2 * MINUTE) > 0  # between two looks
+    assert ran(jobs, "elastic").world.jobs[w.STARTED].tolist() == [0, MINUTE]
 
 
 def mixed(seed, jobs=400, gpus=16):

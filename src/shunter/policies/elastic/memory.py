@@ -34,8 +34,9 @@ class ElasticState(Variables):
     config: ElasticConfig
     releases: int = -1  # RELEASES after the last look
     started: bool = False  # whether its last plan started jobs, which are still in their line then
+    lends: bool = False  # whether its last plan gave a job more GPUs than it asked for and needs
     spare: int = 0  # of the pool that is served: GPUs that are left ...
-    ahead: float = 0.0  # ... when the job that has waited longest can start, ms from now ...
+    ahead: float = 0.0  # ... when the job for which room is kept can start, ms from now ...
     beside: int = 0  # ... and GPUs that are left for others then
     lined: int = 0  # jobs in all lines
     gpus: int = 0  # of the pool that is served, on nodes that are up
@@ -53,9 +54,8 @@ class ElasticState(Variables):
     in_line: I1
     in_aged: I1
     in_runners: I1
-    area: F1  # (jobs,) GPU-ms of work left of a job that waits ...
-    backlog: I1  # (pools,) ... and of all in a line
-    overdue: I1  # (pools,) the job that has waited for too long, until it starts; -1: none
+    area: F1  # (jobs,) GPU-ms of work left of a job that waits
+    overdue: I1  # (pools,) the job that has waited for too long, until it ends; -1: none
     left: F1  # (jobs,) work left, ms at speed 1
     share: I1  # (jobs,) GPUs that it needs now for its deadline, 0: none yet; or NOT_ADMITTED, PUT_OFF, LATER
     before: I1  # (jobs,) its width before it is widened
@@ -94,7 +94,6 @@ def nothing_known(world: World, config: ElasticConfig, before: ElasticState | No
         first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
         **lists, **sizes, **marks,
         area=np.zeros(jobs),
-        backlog=np.zeros(pools, np.int64),
         overdue=np.full(pools, -1, np.int64),
         left=np.zeros(jobs),
         share=np.full(jobs, NOT_ADMITTED, np.int64),
@@ -173,7 +172,6 @@ def line_up(world: World, state: ResizingState, job: int) -> None:
         own.line[at] = own.line[at - 1]
     own.line[low] = job
     own.line_size[pool] += 1
-    own.backlog[pool] += int(area)
     own.lined += 1
     own.in_line[job] = 1
 
@@ -221,9 +219,6 @@ def drop_started(world: World, own: ElasticState) -> None:
     for pool in range(len(own.first)):
         drop_others(world, own.line, own.line_size, own.first, own.in_line, pool, w.PENDING)
         own.lined += own.line_size[pool]
-        own.backlog[pool] = 0
-        for at in range(own.first[pool], own.first[pool] + own.line_size[pool]):
-            own.backlog[pool] += int(own.area[own.line[at]])
     own.started = False
 
 

@@ -40,8 +40,8 @@ class Elastic(Resizing):
     )
     patience: float = param(
         8.0,
-        "hours after which the longest-waiting job without a deadline may take GPUs that others hold above their "
-        "fewest, if it has also waited four times as long as the whole queue would take on all GPUs",
+        "hours after which a job without a deadline is served before all others, one at a time, if it has also waited "
+        "ten times as long as all GPUs would take for it",
         low=0,
         high=10_000,
     )

@@ -32,7 +32,8 @@ from shunter.world import Decision, World
 FAR = 1e300  # ms; no job waits for its turn
 MANY = 10**9  # GPUs
 ADMITTED, GIVEN_UP, CALM, PATIENT = range(4)  # running jobs, those that keep their GPUs first; CALM: without a deadline
-BACKLOGS = 4  # that a job must have outwaited before it is overdue
+FEWEST, ASKED, ALL = range(3)  # how many of its GPUs a running job keeps
+PATIENTLY = 10.0  # times the time that all GPUs would take for a job: how long it waits before it is overdue
 
 
 @kernel
@@ -75,16 +76,16 @@ def group_of(share: int) -> int:
 
 
 @kernel
-def keep_all(world: World, state: ResizingState, pool: int, least: bool) -> None:
-    """Running jobs keep their fewest GPUs, or all: those due first, and last those with time for their deadline."""
-    own, jobs = elastic_of(state.own), world.jobs
-    begin = own.first[pool]
+def keep_all(world: World, state: ResizingState, pool: int, amount: int) -> None:
+    """Running jobs keep GPUs: those due first, and last those with time for their deadline."""
+    own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
     for group in range(4):
         rows, size = (own.runners, own.runners_size[pool]) if group == CALM else (own.dated, own.dated_size[pool])
         for at in range(begin, begin + size):
             job = rows[at]
             if group == CALM or group_of(own.share[job]) == group:
-                keep(world, state, job, state.least[job] if least else jobs[w.WORKERS, job])
+                most = world.jobs[w.GPUS, job] if amount == ASKED else MANY
+                keep(world, state, job, state.least[job] if amount == FEWEST else most)
 
 
 @kernel
@@ -95,7 +96,7 @@ def time_left(state: ResizingState, job: int, width: int) -> float:
 
 @kernel
 def start(world: World, state: ResizingState, job: int) -> None:
-    """A job that waits starts on what it asks for, or on fewer if no more are left; not in the way of the oldest."""
+    """A job that waits starts on what it asks for, or on fewer; not in the way of one for which room is kept."""
     own = elastic_of(state.own)
     gpus = min(world.jobs[w.GPUS, job], own.spare)
     if state.wanted[job] > 0 or gpus < state.least[job]:
@@ -136,24 +137,39 @@ def find_turn(world: World, state: ResizingState, pool: int, waits: int) -> None
 
 
 @kernel
-def is_overdue(world: World, own: ElasticState, pool: int, job: int) -> bool:
-    """Whether a job has waited for too long: some hours, and several times as long as all that wait would take."""
-    waited = world.clock[w.NOW] - world.jobs[w.SUBMIT, job]
-    return bool(waited > own.config.patience and waited * own.gpus > BACKLOGS * own.backlog[pool])
+def find_overdue(world: World, own: ElasticState, pool: int) -> None:
+    """Choose the job without a deadline that is served before all others until it ends: it has waited for too long.
+
+    It is the first that has waited for some hours and for many times the time that all GPUs would take for it. So a
+    short job waits no longer for a long deadline, and one at a time costs others little.
+    """
+    late, now = own.overdue[pool], world.clock[w.NOW]
+    if late >= 0 and w.PENDING <= world.jobs[w.STATE, late] <= w.STOPPING:
+        return
+    own.overdue[pool] = -1
+    oldest(world, own, pool)
+    for at in range(own.first[pool], own.first[pool] + own.aged_size[pool]):
+        job = own.aged[at]
+        waited = now - world.jobs[w.SUBMIT, job]
+        if waited <= own.config.patience:
+            return
+        if world.jobs[w.STATE, job] == w.PENDING and waited * own.gpus > PATIENTLY * own.area[job]:
+            own.overdue[pool] = job
+            return
 
 
 @kernel
-def start_oldest(world: World, state: ResizingState, pool: int) -> None:
-    """The oldest job without a deadline starts if it has waited for too long; or room is kept for it."""
+def serve_overdue(world: World, state: ResizingState, pool: int) -> None:
+    """The job that has waited for too long starts, or keeps its GPUs."""
     own = elastic_of(state.own)
+    late = own.overdue[pool]
     own.ahead, own.beside = FAR, MANY
-    first = oldest(world, own, pool)
-    if first < 0 or (first != own.overdue[pool] and not is_overdue(world, own, pool, first)):
+    if late < 0:
         return
-    own.overdue[pool] = first
-    start(world, state, first)
-    if state.wanted[first] == 0:
-        find_turn(world, state, pool, first)
+    if world.jobs[w.STATE, late] == w.PENDING:
+        start(world, state, late)
+    else:
+        keep(world, state, late, MANY)
 
 
 @kernel
@@ -163,6 +179,9 @@ def start_waiting(world: World, state: ResizingState, pool: int) -> None:
     Room is kept for the first one without a deadline that has none now.
     """
     own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
+    late = own.overdue[pool]
+    if late >= 0 and state.wanted[late] == 0:
+        find_turn(world, state, pool, late)
     for at in range(begin, begin + own.dated_size[pool]):
         job = own.dated[at]
         if own.share[job] >= 0 and world.jobs[w.STATE, job] == w.PENDING:
@@ -254,7 +273,7 @@ def measure_work(world: World, state: ResizingState, pool: int) -> None:
 
 @kernel
 def give_needed(world: World, state: ResizingState, pool: int) -> None:
-    """Jobs that can't be stopped keep their GPUs; those that need some now for their deadline get them."""
+    """Jobs that can't be stopped keep their GPUs; then comes the one that is overdue, then who needs some now."""
     own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
     for at in range(begin, begin + own.dated_size[pool]):
         if stays(world, own.dated[at]):
@@ -262,6 +281,7 @@ def give_needed(world: World, state: ResizingState, pool: int) -> None:
     for at in range(begin, begin + own.runners_size[pool]):
         if stays(world, own.runners[at]):
             give(state, own, own.runners[at], world.jobs[w.WORKERS, own.runners[at]])
+    serve_overdue(world, state, pool)
     for at in range(begin, begin + own.dated_size[pool]):
         job = own.dated[at]
         if own.share[job] > 0 and not stays(world, job) and own.spare >= state.least[job]:
@@ -270,8 +290,11 @@ def give_needed(world: World, state: ResizingState, pool: int) -> None:
 
 @kernel
 def line_up_changes(world: World, state: ResizingState, pool: int) -> None:
-    """Those with an urgent need are placed first, then those that start, then those that are widened."""
+    """The job that is overdue is placed first, then those with an urgent need, that start, and that are widened."""
     own, begin, wider = elastic_of(state.own), elastic_of(state.own).first[pool], 0
+    late = own.overdue[pool]
+    if late >= 0:
+        ask_for(world, state, late)
     for at in range(begin, begin + own.dated_size[pool]):
         job = own.dated[at]
         if own.share[job] > 0:
@@ -280,15 +303,29 @@ def line_up_changes(world: World, state: ResizingState, pool: int) -> None:
             state.changing[wider] = job
             wider += 1
     for at in range(own.begun_size):
-        if own.share[own.begun[at]] <= 0:
+        if own.share[own.begun[at]] <= 0 and own.begun[at] != late:
             ask_for(world, state, own.begun[at])
     for at in range(begin, begin + own.runners_size[pool]):
-        state.changing[wider] = own.runners[at]
-        wider += 1
+        if own.runners[at] != late:
+            state.changing[wider] = own.runners[at]
+            wider += 1
     sort(state.changing[:wider])
     for at in range(wider):
         ask_for(world, state, state.changing[at])
     own.started = own.started or own.begun_size > 0
+
+
+@kernel
+def note_loans(world: World, state: ResizingState, pool: int) -> None:
+    """Note whether a job has more GPUs than it asked for and needs, which it would give back to one that comes."""
+    own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
+    for at in range(begin, begin + own.dated_size[pool]):
+        job = own.dated[at]
+        own.lends |= state.wanted[job] > max(world.jobs[w.GPUS, job], own.share[job])
+    for at in range(begin, begin + own.runners_size[pool]):
+        own.lends |= state.wanted[own.runners[at]] > world.jobs[w.GPUS, own.runners[at]]
+    for at in range(own.begun_size):
+        own.lends |= state.wanted[own.begun[at]] > world.jobs[w.GPUS, own.begun[at]]
 
 
 @kernel
@@ -298,21 +335,25 @@ def serve(world: World, state: ResizingState, pool: int) -> None:
     own.gpus, own.begun_size = pool_gpus(world, pool), 0
     own.spare = own.gpus
     measure_work(world, state, pool)
+    find_overdue(world, own, pool)
     find_shares(world, state, pool)
     give_needed(world, state, pool)
-    keep_all(world, state, pool, least=True)
-    start_oldest(world, state, pool)
-    keep_all(world, state, pool, least=False)
+    keep_all(world, state, pool, FEWEST)
+    keep_all(world, state, pool, ASKED)
     start_waiting(world, state, pool)
+    keep_all(world, state, pool, ALL)
     own.spare = min(own.spare, own.beside)
     widen(world, state, pool)
+    note_loans(world, state, pool)
     line_up_changes(world, state, pool)
 
 
 @kernel
 def is_full_for_new(world: World, own: ElasticState) -> bool:
-    """Whether nothing happened but that jobs without a deadline came for which no GPU is free."""
+    """Whether nothing happened but that jobs without a deadline came for which no GPU is free, or lent to others."""
     if world.clock[w.N_ENDED] > 0 or world.clock[w.RELEASES] != own.releases or world.clock[w.N_ARRIVED] == 0:
+        return False
+    if own.lends:
         return False
     for at in range(world.clock[w.N_ARRIVED]):
         job = world.lists[w.L_ARRIVED, at]
@@ -338,6 +379,7 @@ def decide(world: World, state: ResizingState, parts: int, plan: Decision) -> No
         own.releases = world.clock[w.RELEASES]
         return
     note_runners(world, own)
+    own.lends = False
     for pool in range(len(own.first)):
         serve(world, state, pool)
     add_changes(world, state, plan)

@@ -278,10 +278,14 @@ def admit_instead(world: World, state: ResizingState, begin: int, row: int, edge
 @kernel
 def book_runners(world: World, own: ElasticState, pool: int, edges: F64, free: I64) -> None:
     """Jobs without a deadline have their GPUs until they should end; those that can be stopped, if it is possible."""
+    late = own.overdue[pool]
+    if late >= 0 and world.jobs[w.STATE, late] == w.PENDING:
+        for slot in range(slot_of(edges, own.left[late]) + 1):
+            free[slot] -= world.jobs[w.GPUS, late]
     for at in range(own.first[pool], own.first[pool] + own.runners_size[pool]):
         job = own.runners[at]
         last = slot_of(edges, own.left[job])
-        if stays(world, job):
+        if stays(world, job) or job == late:
             for slot in range(last + 1):
                 free[slot] -= world.jobs[w.WORKERS, job]
         elif runs(world, job):

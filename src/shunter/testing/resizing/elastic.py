@@ -20,7 +20,7 @@ MOST_SLOTS = 64
 BINS, PER_ONE = 128, 32  # of work done over work expected: bins, and how many of them up to 1
 TRUST = 5  # ended jobs that the work declared counts for
 ROUNDING = 1e-6
-BACKLOGS = 4  # that a job must have outwaited before it is overdue
+PATIENTLY = 10  # times the time that all GPUs would take for a job: how long it waits before it is overdue
 
 
 @dataclass
@@ -36,7 +36,7 @@ class PlainPool:
 
 @dataclass
 class PlainTurn:
-    """When the job that has waited longest can start; others start before only if they leave it room."""
+    """When the job for which room is kept can start; others start before only if they leave it room."""
 
     ahead: float = np.inf  # ms from now
     beside: int = 10**9  # GPUs that are left then
@@ -61,9 +61,11 @@ class PlainElastic(PlainResizing):
     style = CAREFUL
 
     def may_skip(self, view: View, memory: PlainResizingMemory) -> bool:
-        """Nothing happened but that jobs without a deadline came for which no GPU is free."""
+        """Nothing happened but that jobs without a deadline came for which no GPU is free, or lent to others."""
         new = view.arrived
         if len(view.ended) or not len(new) or view.world.clock[w.RELEASES] != memory.own.get("releases"):
+            return False
+        if memory.own.get("lends"):
             return False
         for job in new.tolist():
             vc = view.jobs.vc[job]
@@ -75,9 +77,12 @@ class PlainElastic(PlainResizing):
     def widths(self, view: View, active: ActiveJobs, memory: PlainResizingMemory) -> Widths:
         """Needs first, then jobs that run, that wait, and that gain."""
         wanted, order = np.zeros(len(active), np.int64), []
+        memory.own["lends"] = False
         for pool in self._pools(view, active, wanted):
-            share = self._shares(view, active, pool, memory)
-            order += self._serve(view, active, pool, share, memory)
+            late = self._overdue(view, active, pool, memory)
+            share = self._shares(view, active, pool, memory, late)
+            order += self._serve(view, active, pool, share, late)
+            memory.own["lends"] |= any(wanted[at] > max(active.asked[at], share[at]) for at in pool.jobs)
         return Widths(wanted, order)
 
     # -- who is planned together
@@ -95,7 +100,9 @@ class PlainElastic(PlainResizing):
 
     # -- what deadlines need
 
-    def _shares(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory) -> I64:
+    def _shares(
+        self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory, late: int | None
+    ) -> I64:
         """GPUs that each job needs now for its deadline; NOT_ADMITTED where none suffice, or it has no deadline."""
         share = np.full(len(active), NOT_ADMITTED, np.int64)
         dated = [at for at in pool.jobs if active.due[at] < w.NEVER and active.due[at] > active.now]
@@ -108,10 +115,12 @@ class PlainElastic(PlainResizing):
         for at in pool.jobs:
             if active.runs[at] and active.due[at] == w.NEVER:
                 ends = int(np.searchsorted(edges, active.left[at])) + 1
-                if active.stays[at]:
+                if active.stays[at] or at == late:
                     found.free[:ends] -= active.width[at]
                 else:
                     found.calm[:ends] += active.width[at]
+        if late is not None and not active.runs[late]:
+            found.free[: int(np.searchsorted(edges, active.left[late])) + 1] -= active.asked[late]
         node_gpus, jobs = int(view.nodes.total.max()), []
         for at in sorted(dated, key=lambda at: (active.due[at], at)):
             row, stays = int(active.rows[at]), bool(active.stays[at])
@@ -140,13 +149,17 @@ class PlainElastic(PlainResizing):
 
     # -- who gets what now
 
-    def _serve(
-        self, view: View, active: ActiveJobs, pool: PlainPool, share: I64, memory: PlainResizingMemory
-    ) -> list[int]:
+    def _serve(self, view: View, active: ActiveJobs, pool: PlainPool, share: I64, late: int | None) -> list[int]:
         """Fill in the widths wanted; returns the jobs, first to be placed first."""
         stay = [at for at in pool.jobs if active.stays[at]]
         for at in stay:
             _give(pool, at, int(active.width[at]))
+        turn = PlainTurn()
+        if late is not None:
+            if active.runs[late]:
+                _keep(active, pool, late, int(active.width[late]))
+            else:
+                _start(active, pool, late, turn)
         urgent = sorted((at for at in pool.jobs if share[at] > 0 and at not in stay), key=lambda at: active.due[at])
         for at in urgent:
             _give(pool, at, min(int(share[at]), pool.spare) if pool.spare >= active.least[at] else 0)
@@ -157,18 +170,22 @@ class PlainElastic(PlainResizing):
         )
         for at in running:
             _keep(active, pool, at, int(active.least[at]))
-        turn = _start_oldest(active, pool, self._oldest(view, active, pool, memory))
         for at in running:
-            _keep(active, pool, at, int(active.width[at]))
+            _keep(active, pool, at, int(active.asked[at]))
+        if late is not None and pool.wanted[late] == 0:
+            turn = _turn_of(active, pool, late)
         for at in waiting:
             if pool.spare <= 0 and share[at] < 0:
                 break
             _start(active, pool, at, turn)
             if pool.wanted[at] == 0 and share[at] < 0 and active.due[at] == w.NEVER and turn.ahead == np.inf:
                 turn = _turn_of(active, pool, at)
+        for at in running:
+            _keep(active, pool, at, int(active.width[at]))
         pool.spare = min(pool.spare, turn.beside)
         self._widen(view, active, pool)
-        return list(dict.fromkeys([*urgent, *pool.begun, *(at for at in pool.jobs if active.runs[at])]))
+        first = [] if late is None else [late]
+        return list(dict.fromkeys([*first, *urgent, *pool.begun, *(at for at in pool.jobs if active.runs[at])]))
 
     @staticmethod
     def _line(view: View, active: ActiveJobs, pool: PlainPool, share: I64) -> list[int]:
@@ -177,19 +194,20 @@ class PlainElastic(PlainResizing):
         area = active.left * active.asked
         return sorted(waiting, key=lambda at: (share[at] < 0, active.due[at] if share[at] >= 0 else area[at], at))
 
-    def _oldest(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory) -> int | None:
-        """The job that has waited longest without a deadline, if that was too long at some time."""
-        waiting = [at for at in pool.jobs if not active.runs[at]]
-        backlog = sum(int(active.left[at] * active.asked[at]) for at in waiting)
-        for at in waiting:
-            if active.due[at] == w.NEVER:
-                job = int(active.rows[at])
-                waited = active.now - int(view.jobs.submit[job])
-                late = waited > self.patience * 3_600_000 and waited * pool.gpus > BACKLOGS * backlog
-                found = memory.own.setdefault("overdue", {})
-                if late:
-                    found[int(view.jobs.vc[job])] = job
-                return at if found.get(int(view.jobs.vc[job])) == job else None
+    def _overdue(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory) -> int | None:
+        """The job without a deadline that has waited for too long, until it ends."""
+        chosen = memory.own.setdefault("overdue", {})
+        vc = int(view.jobs.vc[active.rows[pool.jobs[0]]])
+        for at in pool.jobs:
+            if active.rows[at] == chosen.get(vc):
+                return at
+        for at in pool.jobs:
+            if active.due[at] == w.NEVER and not active.runs[at]:
+                waited = active.now - int(view.jobs.submit[active.rows[at]])
+                area = active.left[at] * active.asked[at]
+                if waited > self.patience * 3_600_000 and waited * pool.gpus > PATIENTLY * area:
+                    chosen[vc] = int(active.rows[at])
+                    return at
         return None
 
     def _widen(self, view: View, active: ActiveJobs, pool: PlainPool) -> None:
@@ -255,15 +273,6 @@ def _keep(active: ActiveJobs, pool: PlainPool, at: int, most: int) -> None:
     if gpus >= active.least[at]:
         pool.spare -= gpus - int(pool.wanted[at])
         pool.wanted[at] = gpus
-
-
-def _start_oldest(active: ActiveJobs, pool: PlainPool, oldest: int | None) -> PlainTurn:
-    """Start this job, or say when its turn is."""
-    if oldest is None:
-        return PlainTurn()
-    turn = PlainTurn()
-    _start(active, pool, oldest, turn)
-    return turn if pool.wanted[oldest] > 0 else _turn_of(active, pool, oldest)
 
 
 def _turn_of(active: ActiveJobs, pool: PlainPool, waits: int) -> PlainTurn:
