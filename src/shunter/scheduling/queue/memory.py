@@ -28,7 +28,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
     class_of, first_member = demand_classes(world, kinds)
     classes = len(first_member)
     pools = pools_of(world, first_member)
-    counts = np.bincount(class_of, minlength=classes)
+    begins = np.concatenate(([0], 2 * np.cumsum(np.bincount(class_of, minlength=classes)))).astype(np.int64)
     users = max(int(world.jobs[w.USER].max(initial=0)) + 1, 1)
     gpus = world.jobs[w.GPUS, first_member] * world.jobs[w.SHARE, first_member] / 1000
     estimate = np.zeros(n, np.int64)
@@ -50,12 +50,14 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
         class_of=class_of,
         part=gpus / g,
         cost=gpus,
-        members=np.zeros(n, np.int64),
+        members=np.zeros(2 * n, np.int64),
         at=np.full(n, -1, np.int64),
         floor=np.zeros(n * (policy.backfill == "easy"), np.int64),
-        lowest=np.zeros(n * (policy.backfill == "easy"), np.int64),
-        first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
+        lowest=np.zeros(2 * n * (policy.backfill == "easy"), np.int64),
+        begins=begins,
+        first=begins[:-1].copy(),
         size=np.zeros(classes, np.int64),
+        in_line=np.zeros(classes, np.int64),
         blocked=np.zeros(classes, np.int64),
         pool_of=pools,
         sample=first_member,

@@ -269,12 +269,14 @@ class Queue(Arrays):
     class_of: I1  # (jobs,)
     part: F1  # (classes,) size of a job, as the order sees it
     cost: F1  # (classes,) what a job uses in every ms, as fair share counts it
-    members: I1  # (jobs,) the classes' heaps, one after another
-    at: I1  # (jobs,) position of a job in its heap, -1: not there
+    members: I1  # (2 x jobs,) the classes' heaps, one after another
+    at: I1  # (jobs,) place of a job in `members`, -1: not there
     floor: I1  # (jobs,) by which EASY leaves out jobs that don't end in time, see `floor_of`; or nothing
-    lowest: I1  # (jobs,) by place in `members`: the lowest floor of the job there and those below it; or nothing
-    first: I1  # (classes,) where a class' heap begins in `members`
-    size: I1  # (classes,)
+    lowest: I1  # (2 x jobs,) by place in `members`: the lowest floor of the job there and those below it; or nothing
+    begins: I1  # (classes + 1,) where a class' places begin in `members`, twice as many as it has jobs, ...
+    first: I1  # (classes,) ... where its heap does ...
+    size: I1  # (classes,) ... how many jobs are in it ...
+    in_line: I1  # (classes,) ... and 1: each of them precedes the next
     blocked: I1  # (classes,) 1: did not fit since the last release
     pool_of: I1  # (classes,) classes that compete for the same nodes
     sample: I1  # (classes,) a job of each class

@@ -254,6 +254,6 @@ def reconsider(queue: Queue, job: int) -> None:
     """A job's place in the order is new: earlier stops and failures to fit say nothing about it."""
     cls = queue.class_of[job]
     queue.head[queue.pool_of[cls]] = -1
-    first = queue.at[job] == 0 or queue.config.varying
+    first = queue.at[job] == queue.first[cls] or queue.config.varying
     if queue.config.preemptive and first:
         queue.blocked[cls] = 0
