@@ -365,10 +365,11 @@ def forget_tries(state: SimulationState, plan: Decision) -> None:
 
 
 @kernel
-def left_to(state: SimulationState, job: int, gpu: int, last: int) -> bool:
-    """Whether a job may have a GPU, beside the ``last`` one: nobody is there, or a job that was stopped just before.
+def left_to(state: SimulationState, job: int, gpu: int, last: int, shared: bool) -> bool:
+    """Whether a job may have a GPU, beside the ``last`` one: nobody is there, or jobs that were stopped just before.
 
-    On paper, GPUs that the plan has given away have a tenant; all others that it names have none.
+    If it is ``shared``, there may be others too. On paper, GPUs that the plan has given away have a tenant; all others
+    that it names have none.
     """
     world, node = state.world, state.world.gpus[w.NODE, gpu]
     if gpu <= last or state.paper.gpus[w.TENANTS, gpu] > 0 or world.nodes[w.NODE_STATE, node] != w.UP:
@@ -377,12 +378,18 @@ def left_to(state: SimulationState, job: int, gpu: int, last: int) -> bool:
     if (vc >= 0 and world.nodes[w.NODE_VC, node] not in (w.OPEN, vc)) or (kind >= 0 and world.admits[kind, node] == 0):
         return False
     state.paper.gpus[w.TENANTS, gpu] = 1
-    if world.gpus[w.TENANTS, gpu] == 0:
-        return True
-    slot = gpu * world.clock[w.SLOTS_PER_GPU]
-    while world.slots[w.SLOT_JOB, slot] < 0:
-        slot += 1
-    return bool(world.gpus[w.TENANTS, gpu] == 1 and state.tried[STOOD, world.slots[w.SLOT_JOB, slot]] > 0)
+    most = world.clock[w.SLOTS_PER_GPU] - 1 if shared else 0
+    return bool(world.gpus[w.TENANTS, gpu] == 0 or staying(state, gpu) <= most)
+
+
+@kernel
+def staying(state: SimulationState, gpu: int) -> int:
+    """How many jobs on a GPU were not stopped so far."""
+    count, per_gpu = 0, state.world.clock[w.SLOTS_PER_GPU]
+    for slot in range(gpu * per_gpu, (gpu + 1) * per_gpu):
+        job = state.world.slots[w.SLOT_JOB, slot]
+        count += int(job >= 0 and state.tried[STOOD, job] == 0)
+    return count
 
 
 @kernel
@@ -398,11 +405,11 @@ def is_exchange(state: SimulationState, plan: Decision, index: int, gpu_ids: I64
     past = plan.actions[index, w.ARG] <= state.world.clock[w.NOW]
     if jobs[w.STATE, job] != w.PENDING or past or not is_plain(plan, index):
         return False
-    if jobs[w.MAX_GPUS, job] > 0 or plan.actions[index, w.SIZE] != jobs[w.GPUS, job] or jobs[w.SHARE, job] < 1000:
+    if jobs[w.MAX_GPUS, job] > 0 or len(gpu_ids) != jobs[w.GPUS, job] or jobs[w.SHARE, job] < 1000:
         return False
-    last = -1
+    last, shared = -1, plan.actions[index, w.SIZE] >= w.SHARED
     for i in range(len(gpu_ids)):
-        if not left_to(state, job, gpu_ids[i], last):
+        if not left_to(state, job, gpu_ids[i], last, shared):
             return False
         last = gpu_ids[i]
     return True
@@ -412,8 +419,8 @@ def is_exchange(state: SimulationState, plan: Decision, index: int, gpu_ids: I64
 def only_exchanges(state: SimulationState, plan: Decision) -> bool:
     """Whether a plan can be done that needs no calculation; false says nothing.
 
-    It stops jobs at no cost and starts others on whole GPUs that these leave, or that are free, where nodes limit
-    neither CPU nor memory.
+    It stops jobs at no cost and starts others on whole GPUs that these leave, that are free or that they may share,
+    where nodes limit neither CPU nor memory.
     """
     used, tried = 0, 0
     if state.world.clock[w.BOUNDED] == 1:

@@ -93,6 +93,15 @@ def cancel(heap: I64, counts: I64, source: int) -> None:
 
 
 @kernel
+def pass_on(heap: I64, source: int, other: int) -> None:
+    """Leave the place of a source's event to another that has none; the next thing done is to ``schedule`` it."""
+    at = heap[WHERE, source]
+    heap[ORDER, at] = other
+    heap[WHERE, other] = at
+    heap[WHERE, source] = -1
+
+
+@kernel
 def next_time(heap: I64, counts: I64) -> int:
     """Time of the first event, ``NEVER`` if there is none."""
     if counts[HEAP_SIZE] == 0:

@@ -38,3 +38,15 @@ def strike(world: World, row: int, length: int, job: int) -> None:
     last = world.lists[row, world.clock[length]]
     world.lists[row, at] = last
     world.jobs[w.AT, last] = at
+
+
+@kernel
+def trade_places(world: World, job: int, other: int) -> None:
+    """A running job and a pending one change lists, as if the first were struck and enlisted, and then the second."""
+    jobs, lists = world.jobs, world.lists
+    at, place, last = jobs[w.AT, job], jobs[w.AT, other], world.clock[w.N_RUNNING] - 1
+    lists[w.L_RUNNING, at] = lists[w.L_RUNNING, last]
+    jobs[w.AT, lists[w.L_RUNNING, at]] = at
+    lists[w.L_RUNNING, last] = other
+    lists[w.L_PENDING, place] = job
+    jobs[w.AT, job], jobs[w.AT, other] = place, last

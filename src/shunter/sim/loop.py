@@ -32,7 +32,18 @@ from shunter.sim.state import (
     WHERE,
     SimulationState,
 )
-from shunter.sim.transitions import admit, checkpointed, fail, finish, move, preempt, renew, start
+from shunter.sim.transitions import (
+    admit,
+    checkpointed,
+    fail,
+    finish,
+    may_replace,
+    move,
+    preempt,
+    renew,
+    replace,
+    start,
+)
 from shunter.world import I64, Decision, World
 
 # -- what `advance` and `run` answer
@@ -137,7 +148,7 @@ def perform(state: SimulationState, plan: Decision) -> bool:
     clock = state.world.clock
     clock[w.N_ENDED] = 0
     clock[w.N_ARRIVED] = 0
-    used, changed = 0, False
+    used, replaced, changed = 0, -1, False
     for i in range(plan.counts[0]):
         kind, target, arg = plan.actions[i, w.KIND], plan.actions[i, w.TARGET], plan.actions[i, w.ARG]
         cpu, mem, servers = plan.actions[i, w.EACH_CPU], plan.actions[i, w.EACH_MEM], plan.actions[i, w.SERVING]
@@ -146,12 +157,18 @@ def perform(state: SimulationState, plan: Decision) -> bool:
         used += size
         changed = changed or kind != w.A_TIMER
         if kind == w.A_START:
-            if state.world.jobs[w.STATE, target] == w.RUNNING:
+            if replaced >= 0:
+                replace(state, replaced, target, gpu_ids, arg)
+                replaced = -1
+            elif state.world.jobs[w.STATE, target] == w.RUNNING:
                 renew(state, target, arg)
             else:
                 start(state, target, gpu_ids, arg, cpu, mem, servers)
         elif kind == w.A_PREEMPT:
-            preempt(state, target, arg == 1, w.BY_POLICY)
+            if arg == 1 and starts_there_next(state, plan, i, plan.gpu_ids[used:]):
+                replaced = target
+            else:
+                preempt(state, target, arg == 1, w.BY_POLICY)
         elif kind == w.A_POWER:
             power(state, target, arg == 1)
         elif kind == w.A_ASSIGN:
@@ -163,6 +180,16 @@ def perform(state: SimulationState, plan: Decision) -> bool:
         else:
             move(state, target, gpu_ids, cpu, mem, servers)
     return changed
+
+
+@kernel
+def starts_there_next(state: SimulationState, plan: Decision, index: int, gpu_ids: I64) -> bool:
+    """Whether the action after a Preempt starts another job on the very GPUs, which come first in ``gpu_ids``."""
+    following = index + 1
+    if following == plan.counts[0] or plan.actions[following, w.KIND] != w.A_START:
+        return False
+    size = plan.actions[following, w.SIZE] % w.SHARED
+    return may_replace(state, plan.actions[index, w.TARGET], plan.actions[following, w.TARGET], gpu_ids[:size])
 
 
 @kernel

@@ -44,13 +44,12 @@ def unequip(world: World, job: int) -> None:
 
 @kernel
 def take(state: SimulationState, job: int, gpu_ids: I64) -> None:
-    """Put a job on GPUs (ascending) and log it, one row per node."""
+    """Put a job on GPUs (ascending) and log it."""
     world = state.world
     jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
     per_gpu, share = world.clock[w.SLOTS_PER_GPU], jobs[w.SHARE, job]
     cpu, mem = cpu_of(world, job), mem_of(world, job)
     jobs[w.HEAD, job] = -1
-    here, count = -1, 0
     for i in range(len(gpu_ids)):
         gpu = gpu_ids[i]
         slot = gpu * per_gpu
@@ -67,13 +66,22 @@ def take(state: SimulationState, job: int, gpu_ids: I64) -> None:
         nodes[w.CHANGES, node] += 1
         nodes[w.CPU_FREE, node] -= cpu
         nodes[w.MEM_FREE, node] -= mem
+    settle_in(state, job, gpu_ids)
+
+
+@kernel
+def settle_in(state: SimulationState, job: int, gpu_ids: I64) -> None:
+    """Log that a job has got GPUs (ascending), one row per node, and note what it has."""
+    world, share, here, count = state.world, state.world.jobs[w.SHARE, job], -1, 0
+    for i in range(len(gpu_ids)):
+        node = world.gpus[w.NODE, gpu_ids[i]]
         if node != here and count > 0:
             record(state, w.START, job, here, count * share)
             count = 0
         here = node
         count += 1
     record(state, w.START, job, here, count * share)
-    jobs[w.WORKERS, job] = len(gpu_ids)
+    world.jobs[w.WORKERS, job] = len(gpu_ids)
     world.progress[w.SPREAD, job] = 1.0
     if len(gpu_ids) > 1 and len(state.tier_speed) + len(state.network.key) > 0:
         spread_out(state, job)
@@ -107,3 +115,46 @@ def release(state: SimulationState, job: int) -> None:
         slot = following
     jobs[w.HEAD, job] = -1
     world.clock[w.RELEASES] += 1
+
+
+@kernel
+def may_hand_over(state: SimulationState, job: int, other: int, gpu_ids: I64) -> bool:
+    """Whether a job that leaves and another that comes need nothing but each other's slots: the same GPUs, all whole.
+
+    A slot is the first on its GPU that is not taken, as ``take`` has it.
+    """
+    world = state.world
+    jobs, slots, at = world.jobs, world.slots, len(gpu_ids)
+    if jobs[w.SHARE, job] < 1000 or jobs[w.SHARE, other] < 1000 or jobs[w.WORKERS, job] != at:
+        return False
+    if world.instances.shape[1] > 0 or len(state.traffic.capacity) > 0:
+        return False
+    slot = jobs[w.HEAD, job]
+    while slot >= 0:
+        at -= 1
+        gpu = slots[w.SLOT_GPU, slot]
+        if gpu != gpu_ids[at]:
+            return False
+        for before in range(gpu * world.clock[w.SLOTS_PER_GPU], slot):
+            if slots[w.SLOT_JOB, before] < 0:
+                return False
+        slot = slots[w.SLOT_NEXT, slot]
+    return True
+
+
+@kernel
+def hand_over(state: SimulationState, job: int, other: int, gpu_ids: I64) -> None:
+    """What ``release`` and ``take`` come to where a job leaves its GPUs to another; neighbours are left for later."""
+    world = state.world
+    jobs, nodes, slots = world.jobs, world.nodes, world.slots
+    slot, cpu, mem = jobs[w.HEAD, job], jobs[w.CPU, job] - jobs[w.CPU, other], jobs[w.MEM, job] - jobs[w.MEM, other]
+    jobs[w.HEAD, job], jobs[w.HEAD, other] = -1, slot
+    while slot >= 0:
+        node = world.gpus[w.NODE, slots[w.SLOT_GPU, slot]]
+        slots[w.SLOT_JOB, slot] = other
+        nodes[w.CHANGES, node] += 2
+        nodes[w.CPU_FREE, node] += cpu
+        nodes[w.MEM_FREE, node] += mem
+        slot = slots[w.SLOT_NEXT, slot]
+    world.clock[w.RELEASES] += 1
+    settle_in(state, other, gpu_ids)

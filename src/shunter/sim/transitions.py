@@ -6,9 +6,9 @@ import math
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
-from shunter.sim.events import K_FINISH, cancel, schedule
-from shunter.sim.lists import enlist, record, strike
-from shunter.sim.occupying import equip, release, take, unequip
+from shunter.sim.events import K_FINISH, cancel, pass_on, schedule
+from shunter.sim.lists import enlist, record, strike, trade_places
+from shunter.sim.occupying import equip, hand_over, may_hand_over, release, take, unequip
 from shunter.sim.progress import SLACK, retime, retime_beside, settle
 from shunter.sim.state import (
     ADMITTED,
@@ -31,9 +31,15 @@ from shunter.world import I64, World
 def enqueue(state: SimulationState, job: int) -> None:
     """A job begins to wait."""
     world = state.world
+    enlist(world, w.L_PENDING, w.N_PENDING, job)
+    wait(world, job)
+
+
+@kernel
+def wait(world: World, job: int) -> None:
+    """A job that is on the pending list has waited since now."""
     world.jobs[w.STATE, job] = w.PENDING
     world.jobs[w.WAITING_SINCE, job] = world.clock[w.NOW]
-    enlist(world, w.L_PENDING, w.N_PENDING, job)
     enlist(world, w.L_ARRIVED, w.N_ARRIVED, job)
 
 
@@ -99,24 +105,36 @@ def let_in(state: SimulationState, job: int) -> None:
 @kernel
 def start(state: SimulationState, job: int, gpu_ids: I64, until: int, cpu: int, mem: int, servers: int) -> None:
     """A pending job begins to run; one that ran before pays for its restart first."""
-    world = state.world
+    strike(state.world, w.L_PENDING, w.N_PENDING, job)
+    enlist(state.world, w.L_RUNNING, w.N_RUNNING, job)
+    begin(state.world, job, until)
+    equip(state, job, len(gpu_ids), cpu, mem, servers)
+    take(state, job, gpu_ids)
+    set_off(state, job, gpu_ids)
+
+
+@kernel
+def begin(world: World, job: int, until: int) -> None:
+    """A job that is on the running list runs from now on."""
     jobs, now = world.jobs, world.clock[w.NOW]
-    strike(world, w.L_PENDING, w.N_PENDING, job)
-    enlist(world, w.L_RUNNING, w.N_RUNNING, job)
     jobs[w.WAITED, job] += now - jobs[w.WAITING_SINCE, job]
     jobs[w.STATE, job] = w.RUNNING
     jobs[w.BEGUN, job] = now
     jobs[w.UNTIL, job] = until if jobs[w.CHECKPOINTABLE, job] == 1 else w.NEVER
-    state.world.jobs[w.SINCE, job] = now
-    equip(state, job, len(gpu_ids), cpu, mem, servers)
-    take(state, job, gpu_ids)
-    if jobs[w.STARTED, job] < 0:
+    jobs[w.SINCE, job] = now
+
+
+@kernel
+def set_off(state: SimulationState, job: int, gpu_ids: I64) -> None:
+    """A job that has got its GPUs starts to work there, at once or after its restart."""
+    world = state.world
+    if world.jobs[w.STARTED, job] < 0:
         if state.uses.shape[1] > 0:
             copy_into(world.use[:, job], state.uses[:, state.workload[job]])
-        jobs[w.STARTED, job] = now
-        jobs[w.ATTEMPTS, job] = 1
+        world.jobs[w.STARTED, job] = world.clock[w.NOW]
+        world.jobs[w.ATTEMPTS, job] = 1
     else:
-        pay(state, job, state.world.jobs[w.RESTART, job])
+        pay(state, job, world.jobs[w.RESTART, job])
     retime(state, job)
     retime_beside(state, job, gpu_ids)
 
@@ -161,9 +179,15 @@ def leave(state: SimulationState, job: int) -> None:
     strike(state.world, w.L_RUNNING, w.N_RUNNING, job)
     release(state, job)
     unequip(state.world, job)
-    state.world.jobs[w.UNTIL, job] = w.NEVER
-    state.world.jobs[w.WORKERS, job] = 0
-    state.world.progress[w.RATE, job] = 0.0
+    stand_idle(state.world, job)
+
+
+@kernel
+def stand_idle(world: World, job: int) -> None:
+    """A job that has no GPUs any more does nothing."""
+    world.jobs[w.UNTIL, job] = w.NEVER
+    world.jobs[w.WORKERS, job] = 0
+    world.progress[w.RATE, job] = 0.0
 
 
 @kernel
@@ -268,6 +292,36 @@ def preempt(state: SimulationState, job: int, keep: bool, cause: int) -> None:
     pay(state, job, cost)
     record(state, w.STOP, job, cause, cost)
     schedule(state.heap, state.counts, job, world.clock[w.NOW] + cost, K_FINISH)
+
+
+@kernel
+def may_replace(state: SimulationState, job: int, other: int, gpu_ids: I64) -> bool:
+    """Whether stopping a running job, which is checkpointed, and starting another that waits is a plain exchange."""
+    jobs = state.world.jobs
+    if job == other or jobs[w.STATE, job] != w.RUNNING or jobs[w.STATE, other] != w.PENDING:
+        return False
+    if jobs[w.STOP_COST, job] > 0 or jobs[w.STOP_LOSS, job] > 0:
+        return False
+    return may_hand_over(state, job, other, gpu_ids)
+
+
+@kernel
+def replace(state: SimulationState, job: int, other: int, gpu_ids: I64, until: int) -> None:
+    """What ``preempt`` and ``start`` come to where ``other`` starts on the GPUs that a job leaves."""
+    world = state.world
+    settle(state, job)
+    world.progress[w.SAVED, job] = world.progress[w.WORK, job]
+    record(state, w.PREEMPT, job, w.BY_POLICY, 0)
+    world.jobs[w.PREEMPTIONS, job] += 1
+    account(state, job)
+    refund(state, job)
+    trade_places(world, job, other)
+    wait(world, job)
+    stand_idle(world, job)
+    begin(world, other, until)
+    hand_over(state, job, other, gpu_ids)
+    pass_on(state.heap, job, other)
+    set_off(state, other, gpu_ids)
 
 
 @kernel
