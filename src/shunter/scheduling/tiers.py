@@ -368,7 +368,7 @@ def tier_of(world: World, job: int) -> int:
     """The tier that a running job spans: 0 on one machine, 1 in one rack ..., the number of levels + 1 anywhere."""
     slot, slots = world.jobs[w.HEAD, job], world.slots
     here, found = world.gpus[w.NODE, slots[w.SLOT_GPU, slot]], 0
-    while slot >= 0:
+    while slot >= 0 and found <= len(world.domains):
         node = world.gpus[w.NODE, slots[w.SLOT_GPU, slot]]
         if node != here:
             tier = 1

@@ -94,8 +94,7 @@ def fits_with(world: World, paper: Paper, job: int, other: int) -> bool:
             return False
         beside = beside + 1 if node == here else 1
         here = node
-        short = paper.cpu[node] < beside * jobs[w.CPU, job] or paper.mem[node] < beside * jobs[w.MEM, job]
-        if limited and short:
+        if limited and (paper.cpu[node] < beside * jobs[w.CPU, job] or paper.mem[node] < beside * jobs[w.MEM, job]):
             return False
         slot = world.slots[w.SLOT_NEXT, slot]
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies.gandiva.making_way import count_free, drop_runner, make_way
+from shunter.policies.gandiva.making_way import count_free, drop_runner, is_lined_up, make_way
 from shunter.policies.gandiva.moves import Moves, moves_of, partner_of
 from shunter.policies.gandiva.pairs import fits_with, known_bad, line_up, put_back, set_aside, start_on, stop
 from shunter.scheduling.leasing.decide import first_class
@@ -45,15 +45,15 @@ def sort_runners(world: World, jobs: I64) -> None:
         bits += 1
     for at in range(len(jobs)):
         jobs[at] |= (world.jobs[w.BEGUN, jobs[at]] - now) << bits
-    gap = len(jobs) // 2
-    while gap > 0:  # Shell's sort
+    gap = len(jobs)
+    while gap > 1:  # Shell's sort
+        gap = max(5 * gap // 11, 1)
         for i in range(gap, len(jobs)):
             job, at = jobs[i], i
             while at >= gap and job < jobs[at - gap]:
                 jobs[at] = jobs[at - gap]
                 at -= gap
             jobs[at] = job
-        gap //= 2
     for at in range(len(jobs)):
         jobs[at] &= (1 << bits) - 1
 
@@ -83,13 +83,6 @@ def line_up_runners(world: World, offers: Offers, again: bool) -> None:
 
 
 @kernel
-def is_lined_up(moves: Moves, job: int) -> bool:
-    """Whether a running job is among those that may be stopped."""
-    at = moves.position[job]
-    return bool(at < moves.lined_up and moves.runners[at] == job)
-
-
-@kernel
 def first_of_size(offers: Offers, job: int) -> int:
     """The position of the first running job of a waiting one's size that may be stopped; -1 if none may."""
     moves, size = moves_of(offers.own), offers.size_of[offers.queue.class_of[job]]
@@ -101,8 +94,8 @@ def first_of_size(offers: Offers, job: int) -> int:
 
 
 @kernel
-def job_to_replace(world: World, offers: Offers, paper: Paper, job: int) -> int:
-    """The job of equal size that ran longest on GPUs that a waiting one may use; -1: none.
+def job_to_replace(world: World, offers: Offers, paper: Paper, job: int) -> tuple[int, int]:
+    """The job of equal size that ran longest on GPUs that a waiting one may use, and its partner there; -1: none.
 
     Where nodes limit CPU or memory it has left on paper.  Elsewhere the exchange changes nothing there.
     """
@@ -119,19 +112,19 @@ def job_to_replace(world: World, offers: Offers, paper: Paper, job: int) -> int:
                 if beside >= 0 and is_lined_up(moves, beside):
                     # it stays, or this plan would not show which job is beside which
                     drop_runner(world, offers, moves.position[beside])
-                return int(other)
+                return int(other), beside
             if bounded:
                 lift(world, queue, other, +1)
         at = moves.next_of_size[at]
-    return -1
+    return -1, -1
 
 
 @kernel
 def exchange(
-    world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int, other: int, plan: Decision
+    world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int, other: int, beside: int, plan: Decision
 ) -> int:
     """Plan that a waiting job takes the GPUs of a running one, which stops; returns what that is to other jobs."""
-    ids, beside = offers.queue.scratch.gpu_ids, partner_of(world, other)
+    ids = offers.queue.scratch.gpu_ids
     if world.clock[w.BOUNDED] == 1:
         put_on_paper(world, paper, job, ids[: held(world, other, ids)], +1)
     tier = stop(world, offers, other, plan)
@@ -153,9 +146,9 @@ def take_turn(world: World, offers: Offers, tools: OfferTools, paper: Paper, job
     if not whole or moves.free >= world.jobs[w.GPUS, job]:
         tier, place = room_at(world, offers, tools, paper, job)
     if tier < 0:
-        other = job_to_replace(world, offers, paper, job)
+        other, beside = job_to_replace(world, offers, paper, job)
         if other >= 0:
-            return exchange(world, offers, tools, paper, job, other, plan)
+            return exchange(world, offers, tools, paper, job, other, beside, plan)
         if not make_way(world, offers, paper, job, plan):
             return NO_TURN
         tier, place = room_at(world, offers, tools, paper, job)
