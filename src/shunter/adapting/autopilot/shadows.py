@@ -72,11 +72,11 @@ class BaselineShadows:
 
         The day before is judged again, because more run times are known by now.
         """
-        by_guess = [self._until(guessed, copy, until) for copy, guessed in enumerate(guesses)]
-        in_truth = [self._until(self.begin.durations, copy, until) for copy in range(SHADOWS)]
-        seen, true = _longer_day(real, by_guess, since, until), _longer_day(real, in_truth, since, until)
+        by_guess = [self.twin(guessed, copy, until) for copy, guessed in enumerate(guesses)]
+        in_truth = [self.twin(self.begin.durations, copy, until) for copy in range(SHADOWS)]
+        seen, true = over_shadows(real, by_guess, since, until), over_shadows(real, in_truth, since, until)
         known_late = since - DAY >= self.since
-        before = float(_longer_day(real, by_guess, since - DAY, since).min()) if known_late else 0.0
+        before = float(over_shadows(real, by_guess, since - DAY, since).min()) if known_late else 0.0
         flown = JobsBetween(real, self.since, until)
         here = np.mean([flown.tail(guessed) for guessed in guesses], axis=0)
         there = np.mean([JobsBetween(twin, self.since, until).tail(twin.durations) for twin in by_guess], axis=0)
@@ -96,13 +96,14 @@ class BaselineShadows:
         mean_seen, mean_true = 1 / float(np.mean(1 / seen)), 1 / float(np.mean(1 / true))
         return WatchedDay(until, mean_seen, float(seen.min()), mean_true, float(true.min()), before, p99, fair, why)
 
-    def _until(self, durations: I64, copy: int, until: int) -> Simulator:
+    def twin(self, durations: I64, copy: int, until: int) -> Simulator:
+        """A shadow up to an instant: the baseline with these run times, or those of a copy."""
         twin = self.begin.fork_with(_longer(self.begin, near_times(durations, self.begin.trace.limit, copy, self.seed)))
         twin.run(self.base, memory=self.base.start(twin.cluster, self.memory), until=until)
         return twin
 
 
-def _longer_day(real: Simulator, shadows: Sequence[Simulator], since: int, until: int) -> F64:
+def over_shadows(real: Simulator, shadows: Sequence[Simulator], since: int, until: int) -> F64:
     """A day's time in the system, in times of each shadow's."""
     spent = [max(JobsBetween(each, since, until).seconds, 1e-9) for each in (real, *shadows)]
     return spent[0] / np.array(spent[1:])
