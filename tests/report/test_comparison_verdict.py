@@ -33,7 +33,14 @@ def row(policy, mean, p99=100.0, alike=(), low=None, high=None, oracle=False, **
      " though its interval includes 0."),
     ([row("fifo", 60), row("srtf", 10, oracle=True)], "No policy here has a shorter mean JCT than fifo (1.00 m)."),
     ([row("edf", 60, deadlines={"met": 9, "jobs": 12}), row("pedf", 90, deadlines={"met": 11, "jobs": 12})],
-     "No policy here has a shorter mean JCT than edf (1.00 m). Most deadlines are met under pedf: 11 of 12."),
+     "No policy here has a shorter mean JCT than edf (1.00 m). Most deadlines are met under pedf: 11 of 12."
+     " Its mean JCT is 1.5x that of edf."),
+    ([row("edf", 60, deadlines={"met": 9, "jobs": 12}),
+      row("pedf", 90, 300, deadlines={"met": 11, "jobs": 12}, alike=["edf"])],
+     "No difference in mean JCT is shown between edf and pedf. Most deadlines are met under pedf: 11 of 12."),
+    ([row("edf", 60, deadlines={"met": 9, "jobs": 12}), row("pedf", 90, 300, deadlines={"met": 11, "jobs": 12})],
+     "No policy here has a shorter mean JCT than edf (1.00 m). Most deadlines are met under pedf: 11 of 12."
+     " Its mean JCT is 1.5x and its p99 is 3.0x that of edf."),
     ([row("fifo", 60)], "Under fifo the mean JCT is 1.00 m, the p99 1.67 m."),
 ])  # fmt: skip
 def test_what_is_said(rows, says):

@@ -22,7 +22,7 @@ def verdict(rows: Sequence[Row]) -> str:
     if len(rows) == 1:
         return _alone(rows[0])
     best = min(known, key=_mean)
-    sentences = [_costs(known, best), _headline(best, rows[0], known), _tail(best, rows[0]), _due(known)]
+    sentences = [_costs(known, best), _headline(best, rows[0], known), _tail(best, rows[0]), _due(known, best)]
     return " ".join(filter(None, sentences))
 
 
@@ -112,8 +112,8 @@ def _tail(best: Row, first: Row) -> str:
     return f"Its p99 of JCT is {mine / base:.1f}x {name_of(first)}'s ({duration(mine)}){sure}."
 
 
-def _due(known: Sequence[Row]) -> str:
-    """Who meets most deadlines, where jobs have them."""
+def _due(known: Sequence[Row], best: Row) -> str:
+    """Who meets most deadlines, where jobs have them, and what all jobs pay for it."""
     if not all("deadlines" in row for row in known):
         return ""
     most = max(_met(row) for row in known)
@@ -121,7 +121,17 @@ def _due(known: Sequence[Row]) -> str:
     of = f"{most:,.0f} of {known[0]['deadlines']['jobs']:,.0f}"
     if len(first) == len(known):
         return f"All of them meet {of} deadlines."
-    return f"Most deadlines are met under {_names(first)}: {of}."
+    found = f"Most deadlines are met under {_names(first)}: {of}."
+    if len(first) > 1 or no_difference(first[0], best):
+        return found
+    times = {"mean JCT": _over(first[0], best, "mean"), "p99": _over(first[0], best, "p99")}
+    price = " and its ".join(f"{name} is {each:.1f}x" for name, each in times.items() if each > _WORSE)
+    return f"{found} Its {price} that of {name_of(best)}." if price else found
+
+
+def _over(row: Row, base: Row, measure: str) -> float:
+    """How many times as long jobs take as under another policy; 1 where they take no time there."""
+    return float(row["jct_s"][measure] / base["jct_s"][measure]) if base["jct_s"][measure] else 1.0
 
 
 def _met(row: Row) -> float:
