@@ -230,7 +230,8 @@ def load(path: Path, another: str = _AGAIN) -> ScoreModel:
 
 def _content(path: Path, another: str) -> dict[str, Any]:
     """The JSON of a file, if it is a table."""
-    missing = f"name a file that 'shunter learn' wrote, or a built-in model: {', '.join((*BUILT_IN, TAKE))}"
+    own = f"{', '.join(BUILT_IN)} ('{TAKE}' for 'inspected')"
+    missing = f"name a file that 'shunter learn' wrote, or a built-in model: {own}"
     text = text_of(path, ModelError, missing, errors="replace")  # a trace may be packed
     try:
         found = json.loads(text)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import duration, table
+from shunter.report.terminal.tables import RHO, duration, table
 
 SHOWN = 8  # switches
 OBJECTIVES = {"jct": "mean JCT", "rho": "jobs with rho <= 1"}
@@ -51,6 +51,7 @@ def _notes(found: Mapping[str, Any]) -> list[str]:
         f" {found['budget']} evaluations; generator {found['generator']}, durations by {found['predictor']}{left}.",
         f"Fixed, by the past: {runs['fixed']['policy']}",
         f"Fixed, in hindsight: {runs['hindsight']['policy']}",
+        f"{RHO}.",
         "Only 'in hindsight' and 'Optimal' know what comes. Intervals: 95 %, over stretches of the jobs, paired.",
     ]
 

@@ -19,7 +19,7 @@ _POINTS = ("mean", "p50", "p95", "p99")
 _FREE = "stopping and starting jobs costs nothing here; --overhead sets what it does, in seconds: 60,120"
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
-_RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
+RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
 _DUE = (
     "possible: alone on the cluster, at its best width, the job would meet its deadline; late: 0 for jobs in time; "
     "moves: stops and resizes"
@@ -147,7 +147,7 @@ def _rho(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
     made = table("policy", "rho <= 1", *(f"rho\n{point}" for point in points))
     fair = _best([row["fairness"]["rho_at_most_1"] for row in rows], share, max)
     _fill(made, rows, [fair, *(_best([row["rho"][point] for row in rows], number, min) for point in points)])
-    return made, Text(f" {_RHO}", style="dim")
+    return made, Text(f" {RHO}", style="dim")
 
 
 def _own(rows: Sequence[dict[str, Any]]) -> RenderableType:

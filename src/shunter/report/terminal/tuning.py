@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import duration, number, table
+from shunter.report.terminal.tables import RHO, duration, number, table
 
 SHOWN = 12
 WHAT = {"jct": "mean JCT", "wait": "mean wait", "tail": "P99 of the wait"}
@@ -30,7 +30,7 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
         label = "compared with" if found["against"] else "as given"
         parts.append(_table(unseen, {found["given"]: label}, False))
     if found["search"] != "grid" and found["best"]["policy"] != found["given"]:
-        parts += [Text(""), Text(" What the best buys and costs there:"), _effects(found)]
+        parts += [Text(""), Text(" What the best buys and costs there:"), _effects(found), Text(f" {RHO}.")]
     parts += [Text(f" {verdict['words']}") for verdict in found["verdicts"]]
     return Group(*parts)
 
