@@ -22,6 +22,7 @@ from shunter.live.hints import JobHints
 from shunter.live.journal import DONE, HandedBackError, Journal
 from shunter.live.levers import Order
 from shunter.live.manager import UnreachableError
+from shunter.live.marks import Mark
 from shunter.live.nodes import Node
 from shunter.live.rounds import Authority
 from shunter.live.running import resume
@@ -270,7 +271,8 @@ def test_a_new_window_begins_after_a_day_many_jobs_or_on_another_cluster():
     assert not window.full(Snapshot(NOW + SECOND, (), NODES))  # they came with the window's first second
     later = [replace(job, id=f"{job.id}0000", submit=NOW + 9000, eligible=NOW + 9000) for job in jobs_of([1] * 2001)]
     window.note(Snapshot(NOW + 9000, tuple(later), NODES))
-    assert window.full(Snapshot(NOW + 9000, (), NODES))
+    assert not window.full(Snapshot(NOW + 9000, (), NODES))  # else a user could end each window before it says anything
+    assert window.full(Snapshot(NOW + 3600 * SECOND, (), NODES))
 
 
 def test_run_times_are_what_they_were_or_what_limits_promise_for_jobs_like_these():
@@ -292,7 +294,13 @@ def test_comments_of_users_do_not_shorten_the_shadows_jobs():
     assert window.durations() == honest
 
 
-@pytest.mark.parametrize("asks", [{"licenses": "matlab:1"}, {"reservation": "team"}, {"features": "[rack1*2&rack2*2]"}])
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"licenses": "matlab:1"}, {"reservation": "team"}, {"features": "[rack1*2&rack2*2]"},
+        {"per_node": "gres:gpu:4,gres:nvme:1"},
+    ],
+)  # fmt: skip
 def test_jobs_that_wait_for_what_the_shadow_does_not_know_are_not_compared(asks):
     """Else a user could make the real waits look worse, and the guard hand all jobs back."""
     window, _ = window_of(by_submission, 1000)
@@ -303,9 +311,16 @@ def test_jobs_that_wait_for_what_the_shadow_does_not_know_are_not_compared(asks)
     assert window.verdict(policy("fifo")).jobs == compared - len(odd)
 
 
-@pytest.mark.parametrize("back", [{"reason": "JobHeldUser"}, {"reason": "BeginTime", "eligible": NOW + 90 * SECOND}])
-def test_jobs_that_their_users_held_or_put_off_are_not_compared(back):
-    """Else a user who holds two jobs of a hundred for hours has the guard hand all jobs back."""
+@pytest.mark.parametrize(
+    "back",
+    [
+        {"reason": "JobHeldUser"}, {"reason": "BeginTime", "eligible": NOW + 90 * SECOND},
+        {"reason": "QOSMaxGRESPerUser"}, {"reason": "PartitionDown"}, {"throttle": 1},
+        {"limit": 9}, {"features": "rare"}, {"mem_mib": 9}, {"licenses": "matlab:1"},
+    ],
+)  # fmt: skip
+def test_jobs_that_waited_for_more_than_their_turn_are_not_compared(back):
+    """Else a user who holds two jobs of a hundred for hours, or asks for what is rare, has all jobs handed back."""
     jobs = jobs_of(LENGTHS)
     starts, length = reality(jobs, LENGTHS, by_submission)
     window = GuardWindow(snapshot_at(NOW, jobs, starts, length))
@@ -315,6 +330,30 @@ def test_jobs_that_their_users_held_or_put_off_are_not_compared(back):
         held = (replace(job, **back) if job.id in holds else job for job in seen.jobs)
         window.note(replace(seen, jobs=tuple(held)))
     assert window.verdict(policy("fifo")).jobs == len(jobs) - 3  # the first one ran already
+
+
+def test_jobs_that_wait_for_a_node_that_is_away_are_not_compared():
+    """Of a hundred nodes one is drained, which begins no new window; a user wants that one."""
+    nodes = tuple(replace(NODES[0], name=f"n{at}", used=()) for at in range(100))
+    jobs = tuple(replace(job, submit=NOW + 9, eligible=NOW + 9, wanted_nodes="n7") for job in jobs_of([60] * 40))
+    window = GuardWindow(Snapshot(NOW, (), nodes, dialect=SLURM))
+    there = tuple(replace(node, state="drained" if node.name == "n7" else "idle") for node in nodes)
+    for at in (1, 3600):
+        now = Snapshot(NOW + at * SECOND, jobs, there, dialect=SLURM)
+        assert not window.full(now)
+        window.note(now)
+    assert window.verdict(policy("fifo")) is None
+
+
+def test_sizes_of_ours_are_compared():
+    """Else a policy could hide what it does to jobs that it resizes."""
+    window, _ = window_of(by_submission, 600)
+    job = next(job for job in window.jobs.values() if job.waits)
+    mark = Mark("0123abcd", "resize", "job:gres:gpu:4", "job:gres:gpu:2")
+    window.note(replace(window.begin, now=window.last + 1, jobs=(replace(job, gpus=2, marks=(mark,)),)))
+    assert not window.odd
+    window.note(replace(window.begin, now=window.last + 1, jobs=(replace(job, nice=-9, limit=job.limit),)))
+    assert not window.odd
 
 
 def test_a_pin_of_ours_does_not_bind_the_shadow():

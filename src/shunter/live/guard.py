@@ -24,21 +24,27 @@ from shunter.live.machines import machines_of
 from shunter.live.manager import ResourceManager, UnreachableError
 from shunter.live.releasing import release
 from shunter.live.replica import Names, Replica
-from shunter.live.requests import Requests
+from shunter.live.requests import KEY, Requests
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.tolerance import Duty, Tolerance, WaitComparison
+from shunter.live.wait_causes import Kind
 from shunter.protocols import Policy
 from shunter.registry import policy, text
 from shunter.report.so_far import JobsBetween
 from shunter.world import I64
 
 DAY_MS = 86_400_000  # waits of the last day are compared
-MOST_ARRIVALS = 2000  # in a window
+MOST_ARRIVALS = 2000  # in a window ...
+LEAST_MS = 3_600_000  # ... that is as old: else a user with many short jobs could end each before anything is compared
 GPUS_CHANGED = 0.05  # of those that are up: then the shadow is of another cluster, and a new window begins
 LEAST_JOBS = 20  # without which nothing is said
 LEAST_ENDED = 5  # without which limits are taken as run times
 FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
-HELD_BY_USER = "JobHeldUser"  # a reason of a job that waits
+OUR_REQUESTS = {"pin", "shard", "resize"}  # levers that change what a job asks for
+ASKED = (
+    *("limit", "qos", "account", "licenses", "reservation"),
+    *(name for name in KEY if name not in ("wanted_nodes", "excluded", "max_nodes")),
+)  # what a waiting job asks for, in every format of the manager's output
 COST = 20  # the pause after a check is this many times its duration
 INTERVALS = 5  # from one check to the next
 
@@ -54,7 +60,7 @@ class GuardWindow:
         self.jobs: dict[str, LiveJob] = {}  # those that waited or arrived, as last seen
         self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
         self.starts: dict[str, int] = {}  # the first of each
-        self.held: set[str] = set()  # or put off by their users at some time: the shadow does not know how long
+        self.odd: set[str] = set()  # waited for something else at some time too: the shadow does not know how long
         self.note(begin)
 
     def note(self, snapshot: Snapshot) -> None:
@@ -65,6 +71,8 @@ class GuardWindow:
                 continue  # as it was: a snapshot keeps what has not changed
             if name in self.jobs or job.waits or (job.nodes and job.start >= self.begin.now):
                 self._see(job, snapshot.now)
+        waiting = (job for name, job in self.jobs.items() if name not in self.starts)
+        self.odd |= {job.id for job in waiting if _waits_for_more(job, snapshot)}
         for name, job in self.warm.items():
             if not job.over:
                 self.warm[name] = _later(job, present.get(name), snapshot.now)
@@ -81,8 +89,8 @@ class GuardWindow:
             job = replace(job, wanted_nodes=before.wanted_nodes)
         self.jobs[job.id] = job
         put_off = job.eligible > before.eligible and job.id not in self.starts  # to a later start, behind another job
-        if put_off or (job.state == "PENDING" and job.reason == HELD_BY_USER):
-            self.held.add(job.id)
+        if put_off or _asks_otherwise(job, before):
+            self.odd.add(job.id)
         self.arrivals.setdefault(job.id, min(max(job.eligible, job.submit, self.last), now))
         if job.nodes and job.start >= 0:
             self.starts.setdefault(job.id, max(job.start, self.arrivals[job.id]))
@@ -93,7 +101,7 @@ class GuardWindow:
         before, after = _gpus_up(self.begin), _gpus_up(snapshot)
         return (
             snapshot.now - self.begin.now > self.longest_ms
-            or came > MOST_ARRIVALS
+            or (came > MOST_ARRIVALS and snapshot.now - self.begin.now >= LEAST_MS)
             or abs(after - before) > GPUS_CHANGED * before
             or {node.name for node in self.begin.nodes} != {node.name for node in snapshot.nodes}
         )
@@ -109,7 +117,7 @@ class GuardWindow:
             name
             for name in self.jobs
             if (name in self.starts or (name in shadow and self.jobs[name].waits))
-            and name not in self.held
+            and name not in self.odd
             and _modelled(self.jobs[name], requests)
         ]
         arrived = np.array([self.arrivals[name] for name in names], np.int64)
@@ -212,6 +220,21 @@ def _means(waits: Sequence[I64]) -> tuple[float, float]:
 def _modelled(job: LiveJob, requests: Requests) -> bool:
     """Whether the shadow knows all that a job waits for; else its user could make the real waits look worse."""
     return not (requests.of(job).unmodelled or job.licenses or job.reservation)
+
+
+def _waits_for_more(job: LiveJob, snapshot: Snapshot) -> bool:
+    """Whether a job waits for more than its turn: a limit, another job, whoever holds it, nodes that are away."""
+    if job.state != "PENDING":
+        return False
+    other = not job.waits and snapshot.words.meaning(job).kind not in (Kind.TURN, Kind.NEVER)  # a pin may be never
+    return other or job.throttle > 0 or snapshot.requests.of(job).away
+
+
+def _asks_otherwise(job: LiveJob, before: LiveJob) -> bool:
+    """Whether its user has changed what a waiting job asks for: the shadow knows only the present request."""
+    if not (job.state == before.state == "PENDING") or OUR_REQUESTS & {*job.marked, *before.marked}:
+        return False
+    return any(getattr(job, name) != getattr(before, name) for name in ASKED)
 
 
 def _has_gpus(job: LiveJob) -> bool:

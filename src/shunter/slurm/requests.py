@@ -66,6 +66,9 @@ def _unmodelled(job: LiveJob, span: int, nodes: Sequence[Node]) -> Iterator[str]
         yield "it takes whole nodes, and its possible nodes are not alike, which is not modelled"
     if job.all_memory and (len({node.mem_mib for node in nodes}) > 1 or span == w.ANY_NODES):
         yield "it takes all memory of its nodes, and these may not be alike, which is not modelled"
+    others = {each.name for text in (job.per_node, job.per_job, job.per_task) for each in gres(text)} - {"gpu", "shard"}
+    if others:
+        yield f"it asks for generic resources besides GPUs ({', '.join(sorted(others))}), which is not modelled"
     if job.contiguous:
         yield "its nodes must be next to each other (--contiguous), which is not modelled"
     wanted = expand(job.wanted_nodes) if job.wanted_nodes else []
