@@ -185,3 +185,14 @@ def test_a_journal_with_numbers_that_are_none_is_damaged(tmp_path: Path, lever: 
         book.intend(1, [Order("1", "pin", "n1", "")])
         with pytest.raises(JournalError, match="damaged"):
             book.intend(1, [Order("1", lever, value, before)])
+
+
+def test_time_for_which_a_user_held_a_job_puts_it_before_no_other(tmp_path: Path) -> None:
+    """Elastic serves a job first that has waited for hours: it must have been able to run."""
+    manager = MemoryManager(node_count=1)
+    for minutes in (60, 20):
+        manager.submit(4, minutes)
+    old = replace(manager.jobs["1"], submit=manager.jobs["1"].submit - 48 * HOUR_MS)
+    for eligible, first in ((old.submit, "1"), (old.eligible, "2")):
+        manager.jobs["1"] = replace(old, eligible=eligible)
+        assert controlled(manager, tmp_path / f"{first}.db", "nice")[0].round.ranking[0] == first

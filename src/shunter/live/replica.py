@@ -113,7 +113,7 @@ class Replica:
             and job.eligible <= snapshot.now + SKEW_MS  # after a requeue the manager says no reason for a moment
             for task in job.first_tasks(machines.at_a_time(job, self.requests.of(job)) if job.is_array else 1)
         ]
-        jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
+        jobs = sorted([*usable, *running, *ended], key=lambda job: (_came(job), number_of(job.id)))
         later = sorted((job for job in coming if job.submit > snapshot.now), key=lambda job: job.submit)
         self._later = {job.id for job in later}
         self.jobs: tuple[LiveJob, ...] = (*jobs, *later)  # by row
@@ -182,7 +182,7 @@ class Replica:
         given["limit"] = [job.limit * self._repeats.get(job.id, 1) for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
         given["mem_gib"] = [0 if job.id in held else self.requests.of(job).mem_mib for job in jobs]
-        given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
+        given["submit"] = [job.submit if job.id in self._later else min(_came(job), self.snapshot.now) for job in jobs]
         given["deadline"] = [
             min(max(job.due - submit, 1), LATEST_DUE_MS) if job.due > 0 else 0
             for job, submit in zip(jobs, given["submit"], strict=True)
@@ -210,7 +210,7 @@ class Replica:
         table[w.TYPE] = np.where(bound >= 0, bound + kinds, table[w.TYPE])
         table[w.DECLARED] = [job.hints.run_time_ms for job in self.jobs]
         table[w.PREEMPTIONS] = [job.restarts for job in self.jobs]
-        table[[w.ELIGIBLE, w.WAITING_SINCE]] = [max(job.eligible, job.submit) for job in self.jobs]
+        table[[w.ELIGIBLE, w.WAITING_SINCE]] = [_came(job) for job in self.jobs]
         for row, job in enumerate(self.jobs):
             if job.over:
                 took = max(job.end - job.start, 0)
@@ -219,7 +219,7 @@ class Replica:
                 world.progress[w.WORK, row] = took
             elif job.id in held:
                 table[[w.STARTED, w.BEGUN], row] = job.start
-                table[w.WAITED, row] = max(job.start - max(job.eligible, job.submit), 0)
+                table[w.WAITED, row] = max(job.start - _came(job), 0)
                 workers = max(int(table[w.WORKERS, row]), 1)
                 table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // workers, job.mem_mib // workers
             else:
@@ -241,6 +241,11 @@ class Replica:
         table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // gpus, request.mem_mib // gpus
         if request.whole and request.nodes:
             table[w.CPU, row] = request.nodes[0].cpus * 1000 // max(request.nodes[0].gpus, 1)
+
+
+def _came(job: LiveJob) -> int:
+    """Since when a job could run: time for which its user held it or put it off gives it no place in the queue."""
+    return max(job.eligible, job.submit)
 
 
 def placements(snapshot: Snapshot, machines: Machines) -> dict[str, tuple[int, ...]]:
