@@ -148,3 +148,12 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
     found = safe_files.parquet_frame(tmp_path / "table.parquet", 2**26)
     assert found.schema == frame.schema
     assert found.equals(frame)
+
+
+def test_a_file_that_grows_while_it_is_read_is_bounded_too(monkeypatch):
+    """A file of /proc says that it holds nothing, like one that has not grown yet."""
+    path = Path("/proc/self/status")
+    assert "Name:" in safe_files.text_of(path, InputError)
+    monkeypatch.setattr(safe_files, "most_parsed", lambda: 10)
+    with pytest.raises(InputError, match="it holds more than"):
+        safe_files.text_of(path, InputError)

@@ -158,7 +158,7 @@ _UNSOUND = (NotImplementedError, LookupError, TypeError, OverflowError, MemoryEr
 
 
 def unpacked(read: Callable[[int], bytes]) -> bytes:
-    """All that a packed file holds, if that is not too much."""
+    """All that a packed or growing file holds, if that is not too much."""
     most, found = most_parsed(), io.BytesIO()
     try:
         while part := read(PIECE):
@@ -210,7 +210,7 @@ def text_of(path: Path, error: type[InputError], missing: str = "check the path"
     try:
         with opened(path) as file:
             check_size(os.fstat(file.fileno()).st_size, most_parsed())
-            return file.read().decode(errors=errors)
+            return unpacked(file.read).decode(errors=errors)  # it may grow meanwhile
     except FileNotFoundError:
         raise error(f"{path}: there is no such file; {missing}") from None
     except IsADirectoryError:
