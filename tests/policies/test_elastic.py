@@ -91,13 +91,13 @@ def test_jobs_without_a_deadline_go_on_while_others_can_be_in_time_beside_them()
 
 
 def test_a_job_of_one_width_waits_beside_others_while_its_deadline_is_sure():
-    assert shares([10], [9], most=1, others=True) == [LATER]
-    assert shares([10], [9], most=1) == [1]  # there are no others
-    assert shares([10], [9], most=2, others=True) == [1]  # it can give way in width
-    assert shares([10], [9.5], most=1, others=True) == [1]  # no GPU now is too late
-    assert shares([10], [9], most=1, others=True, cost=1.0) == [1]
-    assert shares([10, 10], [4, 5], capacity=1, most=1, others=True) == [LATER, LATER]
-    assert shares([10, 10], [5, 5], capacity=1, most=1, others=True) == [LATER, 1]  # not both can wait
+    assert shares([10], [8], most=1, others=True) == [LATER]  # with a tenth of the time for those served first
+    assert shares([10], [8], most=1) == [1]  # there are no others
+    assert shares([10], [8], most=2, others=True) == [1]  # it can give way in width
+    assert shares([10], [8.5], most=1, others=True) == [1]  # no GPU now is too late
+    assert shares([10], [8], most=1, others=True, cost=1.0) == [1]
+    assert shares([10, 10], [3, 4], capacity=1, most=1, others=True) == [LATER, LATER]
+    assert shares([10, 10], [5, 4], capacity=1, most=1, others=True) == [LATER, 1]  # not both can wait
     assert shares([10, 20], [20, 10], capacity=1, most=1, others=True) == [NOT_ADMITTED, LATER]
 
 
@@ -170,9 +170,31 @@ def test_elastic_serves_a_job_first_that_has_waited_for_ten_times_its_work():
 
 def test_elastic_lets_a_short_job_into_the_time_of_a_long_deadline():
     simulator = ran(of_one_width((0, 3000, 3000, 3600), (1, 10, 10, 0)), "elastic")
-    assert 8 < simulator.world.jobs[w.STARTED][1] / (60 * MINUTE) < 8.1
+    assert 100 < simulator.world.jobs[w.STARTED][1] / MINUTE < 105  # ten times its own work
     assert simulator.world.jobs[w.PREEMPTIONS].tolist() == [1, 0]
     assert met(simulator)[0]
+
+
+def test_elastic_serves_a_job_first_no_longer_than_it_should_take():
+    simulator = ran(of_one_width((0, 600, 600, 1000), (1, 3000, 1, 0)), "elastic")
+    assert simulator.world.jobs[w.STARTED][1] / MINUTE < 20
+    assert simulator.world.jobs[w.PREEMPTIONS][1] > 0
+
+
+def test_elastic_serves_jobs_first_for_a_tenth_of_the_time_at_most():
+    simulator = ran(of_one_width((0, 600, 600, 690), *[(1, 1, 1, 0)] * 200), "elastic")
+    before = simulator.world.jobs[w.STARTED][1:] < simulator.world.jobs[w.ENDED_AT][0]
+    assert 50 < before.sum() < 100
+    assert met(simulator)[0]
+
+
+def test_elastic_serves_no_job_first_that_finds_no_room():
+    jobs = of_one_width((0, 600, 600, 0), (1, 10, 10, 0), (2, 30, 30, 60), (3, 10, 10, 0))
+    jobs = dataclasses.replace(jobs, gpus=np.array([1, 4, 3, 3]) * GPU, checkpointable=np.array([0, 1, 1, 1], bool))
+    simulator = ran(jobs, "elastic")
+    assert simulator.world.jobs[w.STARTED][1] / MINUTE >= 600
+    assert simulator.world.jobs[w.STARTED][3] / MINUTE < 120
+    assert met(simulator)[2]
 
 
 def test_elastic_gives_gpus_beyond_those_asked_for_back_when_a_job_comes():

@@ -13,6 +13,7 @@ from shunter.world import I64, World
 
 NOT_ADMITTED, PUT_OFF, LATER = -1, -2, -3
 MOST_SLOTS = 64
+FIRST_SHARE = 0.1  # of the GPU time, at most: jobs without a deadline that are served first
 MOST_PLANS = 512  # jobs of a pool whose plans are remembered while shares are found
 BINS, PER_ONE = 128, 32  # of work done over work expected: bins, and how many of them up to 1
 
@@ -55,7 +56,11 @@ class ElasticState(Variables):
     in_aged: I1
     in_runners: I1
     area: F1  # (jobs,) GPU-ms of work left of a job that waits
-    overdue: I1  # (pools,) the job that has waited for too long, until it ends; -1: none
+    first_until: I1  # (jobs,) ms; a job that has waited for too long is served first until then, 0: never so far
+    next_first: I1  # (pools,) ms; when the next such job may be chosen ...
+    next_search: I1  # (pools,) ms; ... and when one is looked for again
+    firsts: I1  # (jobs,) such jobs, in the order in which they were chosen
+    firsts_size: I1  # (pools,)
     left: F1  # (jobs,) work left, ms at speed 1
     share: I1  # (jobs,) GPUs that it needs now for its deadline, 0: none yet; or NOT_ADMITTED, PUT_OFF, LATER
     before: I1  # (jobs,) its width before it is widened
@@ -94,7 +99,11 @@ def nothing_known(world: World, config: ElasticConfig, before: ElasticState | No
         first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
         **lists, **sizes, **marks,
         area=np.zeros(jobs),
-        overdue=np.full(pools, -1, np.int64),
+        first_until=by_job(),
+        next_first=np.zeros(pools, np.int64),
+        next_search=np.zeros(pools, np.int64),
+        firsts=by_job(),
+        firsts_size=np.zeros(pools, np.int64),
         left=np.zeros(jobs),
         share=np.full(jobs, NOT_ADMITTED, np.int64),
         before=by_job(),

@@ -39,9 +39,9 @@ class Elastic(Resizing):
         1800.0, "seconds for which a job is not widened beyond its need after a change", low=0, high=1e7
     )
     patience: float = param(
-        8.0,
-        "hours after which a job without a deadline is served before all others, one at a time, if it has also waited "
-        "ten times as long as all GPUs would take for it",
+        0.25,
+        "hours that a job without a deadline has waited before it is served first, if these are also ten times what "
+        "all GPUs would take for it; such jobs get a tenth of the GPU time at most",
         low=0,
         high=10_000,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.elastic.memory import (
+    FIRST_SHARE,
     LATER,
     ElasticState,
     catch_up,
@@ -14,7 +15,7 @@ from shunter.policies.elastic.memory import (
 )
 from shunter.policies.elastic.needs import learn_needs
 from shunter.policies.elastic.shares import find_shares
-from shunter.scheduling.placing import sort
+from shunter.scheduling.placing import may_use, sort
 from shunter.scheduling.resizing.heap import pop, push, settle_top
 from shunter.scheduling.resizing.known_jobs import (
     begins_look,
@@ -33,7 +34,8 @@ FAR = 1e300  # ms; no job waits for its turn
 MANY = 10**9  # GPUs
 ADMITTED, GIVEN_UP, CALM, PATIENT = range(4)  # running jobs, those that keep their GPUs first; CALM: without a deadline
 FEWEST, ASKED, ALL = range(3)  # how many of its GPUs a running job keeps
-PATIENTLY = 10.0  # times the time that all GPUs would take for a job: how long it waits before it is overdue
+PATIENTLY = 1.0 / FIRST_SHARE  # times what all GPUs would take for a job: how long it waits before it is served first
+GRACE = 600_000  # ms that it may take until others are stopped for it
 
 
 @kernel
@@ -137,39 +139,100 @@ def find_turn(world: World, state: ResizingState, pool: int, waits: int) -> None
 
 
 @kernel
-def find_overdue(world: World, own: ElasticState, pool: int) -> None:
-    """Choose the job without a deadline that is served before all others until it ends: it has waited for too long.
-
-    It is the first that has waited for some hours and for many times the time that all GPUs would take for it. So a
-    short job waits no longer for a long deadline, and one at a time costs others little.
-    """
-    late, now = own.overdue[pool], world.clock[w.NOW]
-    if late >= 0 and w.PENDING <= world.jobs[w.STATE, late] <= w.STOPPING:
-        return
-    own.overdue[pool] = -1
-    oldest(world, own, pool)
-    for at in range(own.first[pool], own.first[pool] + own.aged_size[pool]):
-        job = own.aged[at]
-        waited = now - world.jobs[w.SUBMIT, job]
-        if waited <= own.config.patience:
-            return
-        if world.jobs[w.STATE, job] == w.PENDING and waited * own.gpus > PATIENTLY * own.area[job]:
-            own.overdue[pool] = job
-            return
+def is_first(world: World, own: ElasticState, job: int) -> bool:
+    """Whether a job without a deadline is served before all others now."""
+    return bool(own.first_until[job] > world.clock[w.NOW])
 
 
 @kernel
-def serve_overdue(world: World, state: ResizingState, pool: int) -> None:
-    """The job that has waited for too long starts, or keeps its GPUs."""
-    own = elastic_of(state.own)
-    late = own.overdue[pool]
-    own.ahead, own.beside = FAR, MANY
-    if late < 0:
+def waited(world: World, job: int) -> int:
+    """How long a job that waits has waited in all, ms."""
+    return int(world.jobs[w.WAITED, job] + world.clock[w.NOW] - world.jobs[w.WAITING_SINCE, job])
+
+
+@kernel
+def kept_for_good(world: World, own: ElasticState, pool: int) -> int:
+    """GPUs of a pool whose jobs can't be stopped."""
+    found, begin = 0, own.first[pool]
+    for at in range(begin, begin + own.dated_size[pool]):
+        found += world.jobs[w.WORKERS, own.dated[at]] if stays(world, own.dated[at]) else 0
+    for at in range(begin, begin + own.runners_size[pool]):
+        found += world.jobs[w.WORKERS, own.runners[at]] if stays(world, own.runners[at]) else 0
+    return int(found)
+
+
+@kernel
+def may_use_all(world: World, job: int, pool: int) -> bool:
+    """Whether a job may run on every node of its pool that is up: counts of GPUs say nothing of one that may not."""
+    for node in range(world.nodes.shape[1]):
+        mine = pool == 0 or world.nodes[w.NODE_VC, node] in (w.OPEN, pool - 1)
+        if mine and world.nodes[w.NODE_STATE, node] == w.UP and not may_use(world, job, node):
+            return False
+    return True
+
+
+@kernel
+def find_firsts(world: World, state: ResizingState, pool: int) -> None:
+    """Find the jobs without a deadline that are served before all others, since they waited for too long.
+
+    A job is chosen once it has waited for some hours, and for many times the time that all GPUs would take for it. It
+    is first until it should have ended, so one that takes longer than was said is served like others then. The next one
+    is chosen only after as many times the time of this one, so that all of them get a tenth of the GPU time at most.
+    """
+    own, now, begin = elastic_of(state.own), world.clock[w.NOW], elastic_of(state.own).first[pool]
+    drop_former(world, own, pool)
+    if own.next_first[pool] > now or own.next_search[pool] > now:
         return
-    if world.jobs[w.STATE, late] == w.PENDING:
-        start(world, state, late)
-    else:
-        keep(world, state, late, MANY)
+    own.next_first[pool] = max(own.next_first[pool], now - state.config.step)
+    oldest(world, own, pool)
+    room = own.gpus - kept_for_good(world, own, pool)
+    for at in range(begin, begin + own.aged_size[pool]):
+        job = own.aged[at]
+        if own.next_first[pool] > now or now - world.jobs[w.SUBMIT, job] <= own.config.patience:
+            break
+        if world.jobs[w.STATE, job] == w.PENDING and may_be_first(world, state, job, pool, room):
+            own.first_until[job] = now + GRACE + int(own.left[job])
+            own.next_first[pool] += int(PATIENTLY * own.area[job] / own.gpus)
+            own.firsts[begin + own.firsts_size[pool]] = job
+            own.firsts_size[pool] += 1
+    if own.next_first[pool] <= now:
+        own.next_search[pool] = now + state.config.step
+
+
+@kernel
+def drop_former(world: World, own: ElasticState, pool: int) -> None:
+    """Keep only the jobs that still are served first."""
+    kept = begin = own.first[pool]
+    for at in range(begin, begin + own.firsts_size[pool]):
+        job = own.firsts[at]
+        if is_first(world, own, job) and w.PENDING <= world.jobs[w.STATE, job] <= w.STOPPING:
+            own.firsts[kept] = job
+            kept += 1
+    own.firsts_size[pool] = kept - begin
+
+
+@kernel
+def may_be_first(world: World, state: ResizingState, job: int, pool: int, room: int) -> bool:
+    """Whether a job has waited for too long since it came, or since it was first, and there can be room for it."""
+    own, longest = elastic_of(state.own), elastic_of(state.own).config.patience
+    long = waited(world, job)
+    if long <= longest or long * own.gpus <= PATIENTLY * own.area[job]:
+        return False
+    if own.first_until[job] > 0 and world.clock[w.NOW] - own.first_until[job] <= max(longest, GRACE):
+        return False
+    return bool(state.least[job] <= room and may_use_all(world, job, pool))
+
+
+@kernel
+def serve_firsts(world: World, state: ResizingState, pool: int) -> None:
+    """The jobs that waited for too long start, or keep their GPUs."""
+    own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
+    own.ahead, own.beside = FAR, MANY
+    for at in range(begin, begin + own.firsts_size[pool]):
+        if world.jobs[w.STATE, own.firsts[at]] == w.PENDING:
+            start(world, state, own.firsts[at])
+        else:
+            keep(world, state, own.firsts[at], MANY)
 
 
 @kernel
@@ -179,9 +242,6 @@ def start_waiting(world: World, state: ResizingState, pool: int) -> None:
     Room is kept for the first one without a deadline that has none now.
     """
     own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
-    late = own.overdue[pool]
-    if late >= 0 and state.wanted[late] == 0:
-        find_turn(world, state, pool, late)
     for at in range(begin, begin + own.dated_size[pool]):
         job = own.dated[at]
         if own.share[job] >= 0 and world.jobs[w.STATE, job] == w.PENDING:
@@ -273,7 +333,7 @@ def measure_work(world: World, state: ResizingState, pool: int) -> None:
 
 @kernel
 def give_needed(world: World, state: ResizingState, pool: int) -> None:
-    """Jobs that can't be stopped keep their GPUs; then comes the one that is overdue, then who needs some now."""
+    """Jobs that can't be stopped keep their GPUs; then come those that waited too long, then who needs some now."""
     own, begin = elastic_of(state.own), elastic_of(state.own).first[pool]
     for at in range(begin, begin + own.dated_size[pool]):
         if stays(world, own.dated[at]):
@@ -281,7 +341,7 @@ def give_needed(world: World, state: ResizingState, pool: int) -> None:
     for at in range(begin, begin + own.runners_size[pool]):
         if stays(world, own.runners[at]):
             give(state, own, own.runners[at], world.jobs[w.WORKERS, own.runners[at]])
-    serve_overdue(world, state, pool)
+    serve_firsts(world, state, pool)
     for at in range(begin, begin + own.dated_size[pool]):
         job = own.dated[at]
         if own.share[job] > 0 and not stays(world, job) and own.spare >= state.least[job]:
@@ -290,11 +350,10 @@ def give_needed(world: World, state: ResizingState, pool: int) -> None:
 
 @kernel
 def line_up_changes(world: World, state: ResizingState, pool: int) -> None:
-    """The job that is overdue is placed first, then those with an urgent need, that start, and that are widened."""
+    """Jobs that waited too long are placed first, then those with an urgent need, that start, and that are widened."""
     own, begin, wider = elastic_of(state.own), elastic_of(state.own).first[pool], 0
-    late = own.overdue[pool]
-    if late >= 0:
-        ask_for(world, state, late)
+    for at in range(begin, begin + own.firsts_size[pool]):
+        ask_for(world, state, own.firsts[at])
     for at in range(begin, begin + own.dated_size[pool]):
         job = own.dated[at]
         if own.share[job] > 0:
@@ -303,10 +362,10 @@ def line_up_changes(world: World, state: ResizingState, pool: int) -> None:
             state.changing[wider] = job
             wider += 1
     for at in range(own.begun_size):
-        if own.share[own.begun[at]] <= 0 and own.begun[at] != late:
+        if own.share[own.begun[at]] <= 0 and not is_first(world, own, own.begun[at]):
             ask_for(world, state, own.begun[at])
     for at in range(begin, begin + own.runners_size[pool]):
-        if own.runners[at] != late:
+        if not is_first(world, own, own.runners[at]):
             state.changing[wider] = own.runners[at]
             wider += 1
     sort(state.changing[:wider])
@@ -335,7 +394,7 @@ def serve(world: World, state: ResizingState, pool: int) -> None:
     own.gpus, own.begun_size = pool_gpus(world, pool), 0
     own.spare = own.gpus
     measure_work(world, state, pool)
-    find_overdue(world, own, pool)
+    find_firsts(world, state, pool)
     find_shares(world, state, pool)
     give_needed(world, state, pool)
     keep_all(world, state, pool, FEWEST)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.elastic.memory import (
+    FIRST_SHARE,
     LATER,
     MOST_SLOTS,
     NOT_ADMITTED,
@@ -224,12 +225,14 @@ def find_shares(world: World, state: ResizingState, pool: int) -> None:
 def can_wait(world: World, state: ResizingState, job: int, last: int, edges: F64, free: I64) -> bool:
     """Whether a job of one width surely meets its deadline without a GPU in the first slot.
 
-    If so, it takes the last slots up to that of its deadline, ``last``, off what is free.
+    If so, it takes the last slots up to that of its deadline, ``last``, off what is free, with time for jobs that are
+    served first.
     """
     width, due = state.least[job], float(due_at(world, job) - world.clock[w.NOW])
     if width < state.most[job] or stays(world, job):
         return False
     left = left_at(world, state, job, SURELY) / state.speeds.best[state.kind[job], width] + cost_of(world, job)
+    left /= 1.0 - FIRST_SHARE
     first = last + 1
     while left > 0 and first > 1:
         first -= 1
@@ -278,14 +281,14 @@ def admit_instead(world: World, state: ResizingState, begin: int, row: int, edge
 @kernel
 def book_runners(world: World, own: ElasticState, pool: int, edges: F64, free: I64) -> None:
     """Jobs without a deadline have their GPUs until they should end; those that can be stopped, if it is possible."""
-    late = own.overdue[pool]
-    if late >= 0 and world.jobs[w.STATE, late] == w.PENDING:
-        for slot in range(slot_of(edges, own.left[late]) + 1):
-            free[slot] -= world.jobs[w.GPUS, late]
+    for at in range(own.first[pool], own.first[pool] + own.firsts_size[pool]):
+        if world.jobs[w.STATE, own.firsts[at]] == w.PENDING:
+            for slot in range(slot_of(edges, own.left[own.firsts[at]]) + 1):
+                free[slot] -= world.jobs[w.GPUS, own.firsts[at]]
     for at in range(own.first[pool], own.first[pool] + own.runners_size[pool]):
         job = own.runners[at]
         last = slot_of(edges, own.left[job])
-        if stays(world, job) or job == late:
+        if stays(world, job) or own.first_until[job] > world.clock[w.NOW]:
             for slot in range(last + 1):
                 free[slot] -= world.jobs[w.WORKERS, job]
         elif runs(world, job):

@@ -20,7 +20,8 @@ MOST_SLOTS = 64
 BINS, PER_ONE = 128, 32  # of work done over work expected: bins, and how many of them up to 1
 TRUST = 5  # ended jobs that the work declared counts for
 ROUNDING = 1e-6
-PATIENTLY = 10  # times the time that all GPUs would take for a job: how long it waits before it is overdue
+PATIENTLY = 10  # times the time that all GPUs would take for a job: how long it waits before it is served first ...
+GRACE = 600_000  # ... and ms that it may take until others are stopped for it
 
 
 @dataclass
@@ -54,7 +55,7 @@ class PlainElastic(PlainResizing):
     quantile: float = 0.95
     pays: float = 3.0
     rest: float = 1800.0
-    patience: float = 8.0
+    patience: float = 0.25
     caution: float = 0.8
     hope: float = 0.5
 
@@ -79,9 +80,9 @@ class PlainElastic(PlainResizing):
         wanted, order = np.zeros(len(active), np.int64), []
         memory.own["lends"] = False
         for pool in self._pools(view, active, wanted):
-            late = self._overdue(view, active, pool, memory)
-            share = self._shares(view, active, pool, memory, late)
-            order += self._serve(view, active, pool, share, late)
+            firsts = self._firsts(view, active, pool, memory)
+            share = self._shares(view, active, pool, memory, firsts)
+            order += self._serve(view, active, pool, share, firsts)
             memory.own["lends"] |= any(wanted[at] > max(active.asked[at], share[at]) for at in pool.jobs)
         return Widths(wanted, order)
 
@@ -101,7 +102,7 @@ class PlainElastic(PlainResizing):
     # -- what deadlines need
 
     def _shares(
-        self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory, late: int | None
+        self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory, firsts: list[int]
     ) -> I64:
         """GPUs that each job needs now for its deadline; NOT_ADMITTED where none suffice, or it has no deadline."""
         share = np.full(len(active), NOT_ADMITTED, np.int64)
@@ -115,12 +116,13 @@ class PlainElastic(PlainResizing):
         for at in pool.jobs:
             if active.runs[at] and active.due[at] == w.NEVER:
                 ends = int(np.searchsorted(edges, active.left[at])) + 1
-                if active.stays[at] or at == late:
+                if active.stays[at] or at in firsts:
                     found.free[:ends] -= active.width[at]
                 else:
                     found.calm[:ends] += active.width[at]
-        if late is not None and not active.runs[late]:
-            found.free[: int(np.searchsorted(edges, active.left[late])) + 1] -= active.asked[late]
+        for at in firsts:
+            if not active.runs[at]:
+                found.free[: int(np.searchsorted(edges, active.left[at])) + 1] -= active.asked[at]
         node_gpus, jobs = int(view.nodes.total.max()), []
         for at in sorted(dated, key=lambda at: (active.due[at], at)):
             row, stays = int(active.rows[at]), bool(active.stays[at])
@@ -149,17 +151,17 @@ class PlainElastic(PlainResizing):
 
     # -- who gets what now
 
-    def _serve(self, view: View, active: ActiveJobs, pool: PlainPool, share: I64, late: int | None) -> list[int]:
+    def _serve(self, view: View, active: ActiveJobs, pool: PlainPool, share: I64, firsts: list[int]) -> list[int]:
         """Fill in the widths wanted; returns the jobs, first to be placed first."""
         stay = [at for at in pool.jobs if active.stays[at]]
         for at in stay:
             _give(pool, at, int(active.width[at]))
         turn = PlainTurn()
-        if late is not None:
-            if active.runs[late]:
-                _keep(active, pool, late, int(active.width[late]))
+        for at in firsts:
+            if active.runs[at]:
+                _keep(active, pool, at, int(active.width[at]))
             else:
-                _start(active, pool, late, turn)
+                _start(active, pool, at, turn)
         urgent = sorted((at for at in pool.jobs if share[at] > 0 and at not in stay), key=lambda at: active.due[at])
         for at in urgent:
             _give(pool, at, min(int(share[at]), pool.spare) if pool.spare >= active.least[at] else 0)
@@ -172,8 +174,6 @@ class PlainElastic(PlainResizing):
             _keep(active, pool, at, int(active.least[at]))
         for at in running:
             _keep(active, pool, at, int(active.asked[at]))
-        if late is not None and pool.wanted[late] == 0:
-            turn = _turn_of(active, pool, late)
         for at in waiting:
             if pool.spare <= 0 and share[at] < 0:
                 break
@@ -184,8 +184,7 @@ class PlainElastic(PlainResizing):
             _keep(active, pool, at, int(active.width[at]))
         pool.spare = min(pool.spare, turn.beside)
         self._widen(view, active, pool)
-        first = [] if late is None else [late]
-        return list(dict.fromkeys([*first, *urgent, *pool.begun, *(at for at in pool.jobs if active.runs[at])]))
+        return list(dict.fromkeys([*firsts, *urgent, *pool.begun, *(at for at in pool.jobs if active.runs[at])]))
 
     @staticmethod
     def _line(view: View, active: ActiveJobs, pool: PlainPool, share: I64) -> list[int]:
@@ -194,21 +193,31 @@ class PlainElastic(PlainResizing):
         area = active.left * active.asked
         return sorted(waiting, key=lambda at: (share[at] < 0, active.due[at] if share[at] >= 0 else area[at], at))
 
-    def _overdue(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory) -> int | None:
-        """The job without a deadline that has waited for too long, until it ends."""
-        chosen = memory.own.setdefault("overdue", {})
-        vc = int(view.jobs.vc[active.rows[pool.jobs[0]]])
-        for at in pool.jobs:
-            if active.rows[at] == chosen.get(vc):
-                return at
-        for at in pool.jobs:
-            if active.due[at] == w.NEVER and not active.runs[at]:
-                waited = active.now - int(view.jobs.submit[active.rows[at]])
-                area = active.left[at] * active.asked[at]
-                if waited > self.patience * 3_600_000 and waited * pool.gpus > PATIENTLY * area:
-                    chosen[vc] = int(active.rows[at])
-                    return at
-        return None
+    def _firsts(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory) -> list[int]:
+        """The jobs without a deadline that are served before all others: those that run, then those that wait."""
+        now, step, longest = active.now, round(self.interval * 1000), self.patience * 3_600_000
+        until, own = memory.own.setdefault("first_until", {}), memory.own.setdefault("firsts", {})
+        places = {int(active.rows[at]): at for at in pool.jobs}
+        chosen, later, search = own.get(vc := int(view.jobs.vc[min(places)]), ([], 0, 0))
+        chosen = [job for job in chosen if job in places and until[job] > now]
+        if later <= now and search <= now:
+            later = max(later, now - step)
+            room = pool.gpus - sum(int(active.width[at]) for at in pool.jobs if active.stays[at])
+            for job, at in sorted(places.items()):
+                if later > now:
+                    break
+                waits = active.due[at] == w.NEVER and not active.runs[at] and now - view.jobs.submit[job] > longest
+                area, last = active.left[at] * active.asked[at], until.get(job, 0)
+                waited = int(view.world.jobs[w.WAITED, job]) + now - int(view.world.jobs[w.WAITING_SINCE, job])
+                long = waited > longest and waited * pool.gpus > PATIENTLY * area
+                again = last == 0 or now - last > max(longest, GRACE)
+                if waits and long and again and active.least[at] <= room and _may_use_all(view, job):
+                    until[job] = now + GRACE + int(active.left[at])
+                    later += int(PATIENTLY * area / pool.gpus)
+                    chosen.append(job)
+            search = search if later > now else now + step
+        own[vc] = chosen, later, search
+        return [places[job] for job in chosen]
 
     def _widen(self, view: View, active: ActiveJobs, pool: PlainPool) -> None:
         """Spare GPUs one by one to the job that gains most speed, in units of one GPU; only as far as it pays."""
@@ -243,6 +252,13 @@ class PlainElastic(PlainResizing):
         units = active.left[at] * active.unit[at]
         saved = units / speeds[before] - units / speeds[after]
         return bool(saved > self.pays * max(active.cost[at], 1))
+
+
+def _may_use_all(view: View, job: int) -> bool:
+    """Whether a job may run on all nodes of its virtual cluster that are up."""
+    vc, kind = int(view.jobs.vc[job]), int(view.world.jobs[w.TYPE, job])
+    mine = (view.nodes.state == w.UP) & ((view.nodes.vc == vc) | (view.nodes.vc == w.OPEN) | (vc < 0))
+    return bool(kind < 0 or (view.world.admits[kind, mine] == 1).all())
 
 
 def _range(view: View, job: int) -> tuple[int, int]:
