@@ -148,13 +148,15 @@ def test_elastic_stops_jobs_with_time_for_their_deadline_before_others():
     assert met(simulator)[2]
 
 
-def stream(hours, minutes):
-    """A job on one GPU every half hour, two of them at once at the start; the third job wants all four."""
+def stream(hours, minutes, due=0):
+    """A job on one GPU every half hour, two of them at once at the start; the third job wants all four, by no time."""
     count = 2 * hours
     submit = np.array([0, 0, 1, *range(2, 2 + count)]) * 30 * MINUTE
     work = np.full(count + 3, minutes) * MINUTE
     gpus = np.where(np.arange(count + 3) == 2, 4, 1) * GPU
-    return Trace.of("t", [f"j{at}" for at in range(count + 3)], submit=submit, duration=work, declared=work, gpus=gpus)
+    deadline = np.where(gpus == GPU, due * 60 * MINUTE, 0)
+    names = [f"j{at}" for at in range(count + 3)]
+    return Trace.of("t", names, submit=submit, duration=work, declared=work, gpus=gpus, deadline=deadline)
 
 
 def hours_started(jobs, policy):
@@ -162,7 +164,7 @@ def hours_started(jobs, policy):
 
 
 def test_elastic_serves_a_job_first_that_has_waited_for_ten_times_its_work():
-    jobs = stream(48, 120)  # they never leave four GPUs free
+    jobs = stream(48, 120, due=100)  # they never leave four GPUs free
     assert hours_started(jobs, "elastic:patience=10000")[2] > 48
     assert 20.5 < hours_started(jobs, "elastic:patience=4")[2] <= 21  # its own work is two hours on all four
     assert 30.5 < hours_started(jobs, "elastic:patience=30")[2] <= 31

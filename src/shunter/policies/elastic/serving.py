@@ -173,7 +173,7 @@ def may_use_all(world: World, job: int, pool: int) -> bool:
 
 @kernel
 def find_firsts(world: World, state: ResizingState, pool: int) -> None:
-    """Find the jobs without a deadline that are served before all others, since they waited for too long.
+    """Find the jobs without a deadline that are served before all others, since they waited for too long beside some.
 
     A job is chosen once it has waited for some hours, and for many times the time that all GPUs would take for it. It
     is first until it should have ended, so one that takes longer than was said is served like others then. The next one
@@ -181,7 +181,7 @@ def find_firsts(world: World, state: ResizingState, pool: int) -> None:
     """
     own, now, begin = elastic_of(state.own), world.clock[w.NOW], elastic_of(state.own).first[pool]
     drop_former(world, own, pool)
-    if own.next_first[pool] > now or own.next_search[pool] > now:
+    if own.dated_size[pool] == 0 or own.next_first[pool] > now or own.next_search[pool] > now:
         return
     own.next_first[pool] = max(own.next_first[pool], now - state.config.step)
     oldest(world, own, pool)

@@ -200,7 +200,8 @@ class PlainElastic(PlainResizing):
         places = {int(active.rows[at]): at for at in pool.jobs}
         chosen, later, search = own.get(vc := int(view.jobs.vc[min(places)]), ([], 0, 0))
         chosen = [job for job in chosen if job in places and until[job] > now]
-        if later <= now and search <= now:
+        dated = any(active.due[at] < w.NEVER for at in pool.jobs)
+        if dated and later <= now and search <= now:
             later = max(later, now - step)
             room = pool.gpus - sum(int(active.width[at]) for at in pool.jobs if active.stays[at])
             for job, at in sorted(places.items()):
