@@ -187,11 +187,15 @@ def test_a_journal_with_numbers_that_are_none_is_damaged(tmp_path: Path, lever: 
             book.intend(1, [Order("1", lever, value, before)])
 
 
-def test_time_for_which_a_user_held_a_job_puts_it_before_no_other(tmp_path: Path) -> None:
-    """Time in which a job could not run is no wait."""
+@pytest.mark.parametrize(("held", "first"), [(False, "1"), (True, "2")])
+def test_time_for_which_a_user_held_a_job_puts_it_before_no_other(tmp_path: Path, held: bool, first: str) -> None:
+    """Jobs without deadlines that wait too long come first where others have one, but time on hold is no wait."""
     manager = MemoryManager(node_count=1)
-    for minutes in (60, 20):
+    for minutes in (60, 20, 20):
         manager.submit(4, minutes)
-    old = replace(manager.jobs["1"], submit=manager.jobs["1"].submit - 48 * HOUR_MS)
-    manager.jobs["1"] = old
-    assert controlled(manager, tmp_path / "j.db", "nice")[0].round.ranking[0] == "2"
+    now = manager.jobs["1"].submit
+    manager.jobs["1"] = replace(
+        manager.jobs["1"], submit=now - 48 * HOUR_MS, eligible=now if held else now - 48 * HOUR_MS
+    )
+    manager.jobs["3"] = replace(manager.jobs["3"], hints=JobHints(deadline=now / 1000 + 48 * 3600))
+    assert controlled(manager, tmp_path / "j.db", "nice")[0].round.ranking[0] == first

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -131,7 +131,7 @@ class PolicyConformance:
     def test_memory_takes_over(self, subject: Policy, case: Case) -> None:
         """A new configuration goes on where another stopped, and one that knows nothing finds its way too."""
         middle = _middle(self._ran(subject, case).events)
-        for keep, compiled in product((True, False), (True, False)):
+        for keep, compiled in itertools.product((True, False), (True, False)):
             simulator = case.simulator()
             memory = simulator.run(subject, until=middle, compiled=compiled)
             fresh = subject.start(case.cluster, memory) if keep else None
@@ -317,17 +317,29 @@ class _Greedy:
         self.arrived: list[int] = []
         self.ended: list[int] = []
         self.times: list[int] = []
+        self._generation = -1
+        self._jobs: list[int] = []  # by row: a number that stays with the job when rows change
+        self._numbers = itertools.count()
 
     def start(self, cluster: Any, previous: Any = None) -> None:
         """Nothing is remembered."""
+
+    def _follow(self, view: View) -> None:
+        """Give every job its number, a new one where it was not in the view before."""
+        if view.generation == self._generation:
+            return
+        before = {} if view.moved is None else dict(zip(view.moved.tolist(), self._jobs, strict=True))
+        self._jobs = [before[row] if row in before else next(self._numbers) for row in range(len(view.jobs.gpus))]
+        self._generation = view.generation
 
     def decide(self, view: View, memory: None) -> Plan:
         """Start the first job that fits."""
         self.times.append(view.now)
         assert set(view.arrived.tolist()) <= set(view.pending.tolist()), "a job arrived that does not wait"
         assert not set(view.ended.tolist()) & {*view.pending.tolist(), *view.running.tolist()}
-        self.arrived += view.arrived.tolist()
-        self.ended += view.ended.tolist()
+        self._follow(view)
+        self.arrived += [self._jobs[row] for row in view.arrived]
+        self.ended += [self._jobs[row] for row in view.ended]
         for job in view.pending.tolist():
             gpus = view.room(job)
             if gpus:
