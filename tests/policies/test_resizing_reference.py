@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter import registry
+from shunter import clusters, registry
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.instances import CPU_POWER
@@ -23,13 +23,13 @@ from shunter.testing.resizing import plain
 from shunter.testing.widths import ElasticStay, replayed
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks import workload
+from benchmarks import undated_waits, workload
 
 CURVE = ScalingCurve("m", ((2, 0.9), (4, 0.75)), ((2, 0.5), (4, 0.4)))
 KNOWN = Scenario(scaling=Scaling((CURVE,)))
 POLICIES = [
     "elastic",
-    "elastic:interval=30,rest=60,pays=0.5,patience=0.02,remaining=oracle",
+    "elastic:interval=30,rest=60,pays=0.5,patience=0.02,owed=0.3,overtakes=1.5,remaining=oracle",
     "optimus:interval=100",
     "slaq:interval=60",
     "qoredl:interval=10",
@@ -110,3 +110,12 @@ def test_every_situation_is_as_in_plain_python(policy, case):
 def test_a_part_of_a_trace_is_as_in_plain_python(policy):
     jobs = workload.elastic(workload.jobs()[0].select(np.arange(3000, 3100)))
     assert_same(policy, jobs, workload.costly(2), Scenario())
+
+
+@pytest.mark.parametrize("policy", ["elastic", "elastic:patience=0.02,owed=0.3,overtakes=1.5"])
+@pytest.mark.parametrize("ranged", [False, True])
+def test_jobs_without_deadlines_beside_others_are_as_in_plain_python(policy, ranged):
+    """Enough of them wait for too long, and some declare a tenth of their work."""
+    jobs = undated_waits.mixed(undated_waits.synthetic(ranged, 1.6, 3, 160), 2)
+    said = np.where((np.arange(len(jobs)) % 7 == 1) & (jobs.deadline == 0), jobs.declared // 10, jobs.declared)
+    assert_same(policy, dataclasses.replace(jobs, declared=said), clusters.load("8x8"), Scenario())

@@ -13,7 +13,8 @@ from shunter.world import I64, World
 
 NOT_ADMITTED, PUT_OFF, LATER = -1, -2, -3
 MOST_SLOTS = 64
-FIRST_SHARE = 0.1  # of the GPU time, at most: jobs without a deadline that are served first
+OVERTAKEN, BLOCKED, KINDS = 0, 1, 2  # why a job without a deadline is served first: larger jobs run, or any others
+OWED_IF_BLOCKED = 0.1  # of the GPU time, at most: for jobs that no larger ones are before
 MOST_PLANS = 512  # jobs of a pool whose plans are remembered while shares are found
 BINS, PER_ONE = 128, 32  # of work done over work expected: bins, and how many of them up to 1
 
@@ -24,6 +25,8 @@ class ElasticConfig(Arrays):
     pays: float
     rest: float
     patience: float
+    owed: float
+    overtakes: float
     caution: float
     hope: float
     learns: bool
@@ -45,19 +48,19 @@ class ElasticState(Variables):
     first: I1  # (pools,)
     dated: I1  # (jobs,) jobs with a deadline that wait or run, by deadline
     line: I1  # (jobs,) jobs that wait, those with the least work first
-    aged: I1  # (jobs,) jobs that wait without a deadline, in submit order, and some that no longer do
     runners: I1  # (jobs,) jobs without a deadline that run, in submit order
     dated_size: I1  # (pools,)
     line_size: I1
-    aged_size: I1
+    undated_size: I1  # (pools,) jobs of the line without a deadline
     runners_size: I1
     in_dated: I1  # (jobs,) 1: it is there
     in_line: I1
-    in_aged: I1
     in_runners: I1
     area: F1  # (jobs,) GPU-ms of work left of a job that waits
     first_until: I1  # (jobs,) ms; a job that has waited for too long is served first until then, 0: never so far
-    next_first: I1  # (pools,) ms; when the next such job may be chosen ...
+    first_kind: I1  # (jobs,) why it was
+    patient_for: I1  # (jobs,) ms for which it must have waited before it may be first again
+    next_first: I2  # (pools, KINDS) ms; when the next such job may be chosen ...
     next_search: I1  # (pools,) ms; ... and when one is looked for again
     firsts: I1  # (jobs,) such jobs, in the order in which they were chosen
     firsts_size: I1  # (pools,)
@@ -90,7 +93,7 @@ def nothing_known(world: World, config: ElasticConfig, before: ElasticState | No
     def by_job() -> I64:
         return np.zeros(jobs, np.int64)
 
-    lists = {name: by_job() for name in ("dated", "line", "aged", "runners")}
+    lists = {name: by_job() for name in ("dated", "line", "runners")}
     sizes = {f"{name}_size": np.zeros(pools, np.int64) for name in lists}
     marks = {f"in_{name}": by_job() for name in lists}
     return ElasticState(
@@ -98,9 +101,12 @@ def nothing_known(world: World, config: ElasticConfig, before: ElasticState | No
         pool=vc,
         first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
         **lists, **sizes, **marks,
+        undated_size=np.zeros(pools, np.int64),
         area=np.zeros(jobs),
         first_until=by_job(),
-        next_first=np.zeros(pools, np.int64),
+        first_kind=by_job(),
+        patient_for=by_job(),
+        next_first=np.zeros((pools, KINDS), np.int64),
         next_search=np.zeros(pools, np.int64),
         firsts=by_job(),
         firsts_size=np.zeros(pools, np.int64),
@@ -181,6 +187,7 @@ def line_up(world: World, state: ResizingState, job: int) -> None:
         own.line[at] = own.line[at - 1]
     own.line[low] = job
     own.line_size[pool] += 1
+    own.undated_size[pool] += world.jobs[w.DEADLINE, job] == 0
     own.lined += 1
     own.in_line[job] = 1
 
@@ -193,8 +200,6 @@ def note_waiting(world: World, state: ResizingState, job: int) -> None:
         return
     line_up(world, state, job)
     note_present_job(world, own, job)
-    if world.jobs[w.DEADLINE, job] == 0 and own.in_aged[job] == 0:
-        add_by_row(own.aged, own.aged_size, own.first, own.in_aged, own.pool[job], job)
 
 
 @kernel
@@ -228,22 +233,10 @@ def drop_started(world: World, own: ElasticState) -> None:
     for pool in range(len(own.first)):
         drop_others(world, own.line, own.line_size, own.first, own.in_line, pool, w.PENDING)
         own.lined += own.line_size[pool]
+        own.undated_size[pool] = 0
+        for at in range(own.first[pool], own.first[pool] + own.line_size[pool]):
+            own.undated_size[pool] += world.jobs[w.DEADLINE, own.line[at]] == 0
     own.started = False
-
-
-@kernel
-def oldest(world: World, own: ElasticState, pool: int) -> int:
-    """The first job of a pool that waits without a deadline, -1 if none does; forgets those before it."""
-    begin, gone = own.first[pool], 0
-    size = own.aged_size[pool]
-    while gone < size and world.jobs[w.STATE, own.aged[begin + gone]] != w.PENDING:
-        own.in_aged[own.aged[begin + gone]] = 0
-        gone += 1
-    if gone > 0:
-        for at in range(begin, begin + size - gone):
-            own.aged[at] = own.aged[at + gone]
-        own.aged_size[pool] -= gone
-    return int(own.aged[begin]) if own.aged_size[pool] > 0 else -1
 
 
 @kernel

@@ -40,10 +40,19 @@ class Elastic(Resizing):
     )
     patience: float = param(
         0.25,
-        "hours that a job without a deadline has waited before it is served first, if these are also ten times what "
-        "all GPUs would take for it; such jobs get a tenth of the GPU time at most",
+        "hours that a job without a deadline has waited before it is served first, if the share owed of all GPUs "
+        "could also have done its work by then",
         low=0,
         high=10_000,
+    )
+    owed: float = param(
+        0.5, "the most of the GPU time that goes to jobs served first, before any deadline", low=0.001, high=0.95
+    )
+    overtakes: float = param(
+        4.0,
+        "a job is served first only where jobs with a deadline and this many times its work hold the GPUs it needs",
+        low=1,
+        high=1e9,
     )
 
     caution: float = param(
@@ -63,5 +72,5 @@ class Elastic(Resizing):
     def own(self, view: View, before: Arrays | None) -> Arrays:
         """The jobs by pool."""
         times = self.pays, self.rest * 1000, self.patience * HOUR_MS
-        config = ElasticConfig(*times, self.caution, self.hope, self.remaining == "declared")
+        config = ElasticConfig(*times, self.owed, self.overtakes, self.caution, self.hope, self.remaining == "declared")
         return nothing_known(view.world, config, before if isinstance(before, ElasticState) else None)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.elastic.memory import (
-    FIRST_SHARE,
+    BLOCKED,
+    KINDS,
     LATER,
+    OVERTAKEN,
+    OWED_IF_BLOCKED,
     ElasticState,
     catch_up,
     elastic_of,
     note_runners,
-    oldest,
 )
 from shunter.policies.elastic.needs import learn_needs
 from shunter.policies.elastic.shares import find_shares
@@ -34,8 +36,8 @@ FAR = 1e300  # ms; no job waits for its turn
 MANY = 10**9  # GPUs
 ADMITTED, GIVEN_UP, CALM, PATIENT = range(4)  # running jobs, those that keep their GPUs first; CALM: without a deadline
 FEWEST, ASKED, ALL = range(3)  # how many of its GPUs a running job keeps
-PATIENTLY = 1.0 / FIRST_SHARE  # times what all GPUs would take for a job: how long it waits before it is served first
-GRACE = 600_000  # ms that it may take until others are stopped for it
+AGAIN_AFTER = 10  # times what a job has waited before it was served first: it may be again
+GRACE = 600_000  # ms that it may take until others are stopped for a job that is served first
 
 
 @kernel
@@ -173,54 +175,109 @@ def may_use_all(world: World, job: int, pool: int) -> bool:
 
 @kernel
 def find_firsts(world: World, state: ResizingState, pool: int) -> None:
-    """Find the jobs without a deadline that are served before all others, since they waited for too long beside some.
+    """Find the jobs without a deadline that are served before all others, since they waited for too long.
 
-    A job is chosen once it has waited for some hours, and for many times the time that all GPUs would take for it. It
-    is first until it should have ended, so one that takes longer than was said is served like others then. The next one
-    is chosen only after as many times the time of this one, so that all of them get a tenth of the GPU time at most.
+    They are owed a share of the GPU time behind jobs with a deadline that have several times their work, and a smaller
+    one behind others. A job is chosen once it has waited for some hours, and for as long as its share would take for
+    it; the least work comes first. The next one is chosen only after the time that the share takes for this one. A job
+    is first until it should have ended: one that takes longer than was said is served like others then, until it has
+    waited for ten times as long.
     """
-    own, now, begin = elastic_of(state.own), world.clock[w.NOW], elastic_of(state.own).first[pool]
+    own, draft, now = elastic_of(state.own), state.draft, world.clock[w.NOW]
     drop_former(world, own, pool)
-    if own.dated_size[pool] == 0 or own.next_first[pool] > now or own.next_search[pool] > now:
+    if own.dated_size[pool] == 0 or own.undated_size[pool] == 0 or own.next_search[pool] > now:
         return
-    own.next_first[pool] = max(own.next_first[pool], now - state.config.step)
-    oldest(world, own, pool)
-    room = own.gpus - kept_for_good(world, own, pool)
-    for at in range(begin, begin + own.aged_size[pool]):
-        job = own.aged[at]
-        if own.next_first[pool] > now or now - world.jobs[w.SUBMIT, job] <= own.config.patience:
-            break
-        if world.jobs[w.STATE, job] == w.PENDING and may_be_first(world, state, job, pool, room):
-            own.first_until[job] = now + GRACE + int(own.left[job])
-            own.next_first[pool] += int(PATIENTLY * own.area[job] / own.gpus)
-            own.firsts[begin + own.firsts_size[pool]] = job
-            own.firsts_size[pool] += 1
-    if own.next_first[pool] <= now:
-        own.next_search[pool] = now + state.config.step
+    if not may_choose(own, pool, now):
+        return
+    for kind in range(KINDS):
+        own.next_first[pool, kind] = max(own.next_first[pool, kind], now - state.config.step)
+    room, held, size = own.gpus - kept_for_good(world, own, pool), 0, line_up_holders(world, state, pool)
+    for at in range(size):
+        held += world.jobs[w.WORKERS, draft.member[at]]
+    for at in range(own.first[pool], own.first[pool] + own.line_size[pool]):
+        job = own.line[at]
+        while size > 0 and -draft.value[0] <= own.config.overtakes * own.area[job]:
+            held -= world.jobs[w.WORKERS, draft.member[0]]
+            size = pop(draft.value, draft.member, size)
+        if not may_choose(own, pool, now):
+            return
+        kind = OVERTAKEN if held >= state.least[job] else BLOCKED
+        if own.next_first[pool, kind] <= now and state.least[job] <= room and may_be_first(world, own, job, pool, kind):
+            choose(world, own, job, pool, kind)
+    own.next_search[pool] = now + state.config.step
+
+
+@kernel
+def may_choose(own: ElasticState, pool: int, now: int) -> bool:
+    """Whether any share owed has time left."""
+    return bool(min(own.next_first[pool, OVERTAKEN], own.next_first[pool, BLOCKED]) <= now)
+
+
+@kernel
+def share_owed(own: ElasticState, kind: int) -> float:
+    """The most of the GPU time that goes to jobs that are served first."""
+    return own.config.owed if kind == OVERTAKEN else min(own.config.owed, OWED_IF_BLOCKED)
+
+
+@kernel
+def choose(world: World, own: ElasticState, job: int, pool: int, kind: int) -> None:
+    """Serve a job first from now on."""
+    own.first_until[job] = world.clock[w.NOW] + GRACE + int(own.left[job])
+    own.first_kind[job] = kind
+    own.patient_for[job] = AGAIN_AFTER * waited(world, job)
+    own.next_first[pool, kind] += int(own.area[job] / (own.gpus * share_owed(own, kind)))
+    own.firsts[own.first[pool] + own.firsts_size[pool]] = job
+    own.firsts_size[pool] += 1
+
+
+@kernel
+def line_up_holders(world: World, state: ResizingState, pool: int) -> int:
+    """Put the running jobs with a deadline into the heap, the one with the least work first; returns how many."""
+    own, draft, begin, size = elastic_of(state.own), state.draft, elastic_of(state.own).first[pool], 0
+    for at in range(begin, begin + own.dated_size[pool]):
+        job = own.dated[at]
+        if runs(world, job) and not stays(world, job):
+            size = push(draft.value, draft.member, size, -own.left[job] * world.jobs[w.GPUS, job], job)
+    return size
 
 
 @kernel
 def drop_former(world: World, own: ElasticState, pool: int) -> None:
-    """Keep only the jobs that still are served first."""
+    """Keep only the jobs that still are served first; what others took beyond their work is taken off the share."""
     kept = begin = own.first[pool]
     for at in range(begin, begin + own.firsts_size[pool]):
         job = own.firsts[at]
         if is_first(world, own, job) and w.PENDING <= world.jobs[w.STATE, job] <= w.STOPPING:
             own.firsts[kept] = job
             kept += 1
+        else:
+            more = max(gpu_time_of_run(world, job) - own.area[job], 0.0)
+            kind = own.first_kind[job]
+            own.next_first[pool, kind] += int(more / (own.gpus * share_owed(own, kind)))
     own.firsts_size[pool] = kept - begin
 
 
 @kernel
-def may_be_first(world: World, state: ResizingState, job: int, pool: int, room: int) -> bool:
-    """Whether a job has waited for too long since it came, or since it was first, and there can be room for it."""
-    own, longest = elastic_of(state.own), elastic_of(state.own).config.patience
+def gpu_time_of_run(world: World, job: int) -> float:
+    """GPU-ms of the present or last run of a job; 0 if it waits."""
+    if world.jobs[w.STATE, job] == w.PENDING:
+        return 0.0
+    end = world.clock[w.NOW] if runs(world, job) else world.jobs[w.ENDED_AT, job]
+    return float(world.jobs[w.GPUS, job] * max(end - world.jobs[w.BEGUN, job], 0))
+
+
+@kernel
+def may_be_first(world: World, own: ElasticState, job: int, pool: int, kind: int) -> bool:
+    """Whether a job without a deadline has waited for too long."""
+    if world.jobs[w.DEADLINE, job] > 0 or world.jobs[w.STATE, job] != w.PENDING:
+        return False
     long = waited(world, job)
-    if long <= longest or long * own.gpus <= PATIENTLY * own.area[job]:
+    if (
+        long <= max(own.config.patience, own.patient_for[job])
+        or long * own.gpus * share_owed(own, kind) <= own.area[job]
+    ):
         return False
-    if own.first_until[job] > 0 and world.clock[w.NOW] - own.first_until[job] <= max(longest, GRACE):
-        return False
-    return bool(state.least[job] <= room and may_use_all(world, job, pool))
+    return may_use_all(world, job, pool)
 
 
 @kernel

@@ -15,14 +15,13 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.elastic.memory import (
-    FIRST_SHARE,
     LATER,
     MOST_SLOTS,
     NOT_ADMITTED,
+    OWED_IF_BLOCKED,
     PUT_OFF,
     ElasticState,
     elastic_of,
-    oldest,
 )
 from shunter.policies.elastic.needs import SLOWEST, left_at, note_frugal
 from shunter.scheduling.resizing.known_jobs import cost_of, due_at, runs, stays
@@ -197,7 +196,7 @@ def find_shares(world: World, state: ResizingState, pool: int) -> None:
         free[slot] = own.spare
         own.calm[slot] = 0
     book_runners(world, own, pool, edges, free)
-    others, slot, weighed = own.runners_size[pool] > 0 or oldest(world, own, pool) >= 0, 0, False
+    others, slot, weighed = own.runners_size[pool] + own.undated_size[pool] > 0, 0, False
     for row in range(size):
         job = own.dated[begin + row]
         own.share[job] = NOT_ADMITTED
@@ -225,14 +224,14 @@ def find_shares(world: World, state: ResizingState, pool: int) -> None:
 def can_wait(world: World, state: ResizingState, job: int, last: int, edges: F64, free: I64) -> bool:
     """Whether a job of one width surely meets its deadline without a GPU in the first slot.
 
-    If so, it takes the last slots up to that of its deadline, ``last``, off what is free, with time for jobs that are
-    served first.
+    If so, it takes the last slots up to that of its deadline, ``last``, off what is free, with some time for jobs that
+    are served first.
     """
     width, due = state.least[job], float(due_at(world, job) - world.clock[w.NOW])
     if width < state.most[job] or stays(world, job):
         return False
     left = left_at(world, state, job, SURELY) / state.speeds.best[state.kind[job], width] + cost_of(world, job)
-    left /= 1.0 - FIRST_SHARE
+    left /= 1.0 - OWED_IF_BLOCKED
     first = last + 1
     while left > 0 and first > 1:
         first -= 1

@@ -12,7 +12,7 @@ from shunter.model import View
 from shunter.testing.resizing.active import OVERRUN, ActiveJobs
 from shunter.testing.resizing.placing import CAREFUL, Widths
 from shunter.testing.resizing.policy import PlainResizing, PlainResizingMemory
-from shunter.testing.resizing.shares import LATER, NOT_ADMITTED, DatedJob, PlainShares, admit_all
+from shunter.testing.resizing.shares import LATER, NOT_ADMITTED, OWED_IF_BLOCKED, DatedJob, PlainShares, admit_all
 from shunter.world import F64, I64
 
 GROWTH = 1.2  # of slots
@@ -20,8 +20,8 @@ MOST_SLOTS = 64
 BINS, PER_ONE = 128, 32  # of work done over work expected: bins, and how many of them up to 1
 TRUST = 5  # ended jobs that the work declared counts for
 ROUNDING = 1e-6
-PATIENTLY = 10  # times the time that all GPUs would take for a job: how long it waits before it is served first ...
-GRACE = 600_000  # ... and ms that it may take until others are stopped for it
+AGAIN_AFTER = 10  # times what a job has waited before it was served first: it may be again
+GRACE = 600_000  # ms that it may take until others are stopped for a job that is served first
 
 
 @dataclass
@@ -43,6 +43,16 @@ class PlainTurn:
     beside: int = 10**9  # GPUs that are left then
 
 
+@dataclass
+class PlainFirsts:
+    """The jobs of a pool without a deadline that are served first; by whether larger jobs are before them."""
+
+    chosen: dict[int, tuple[int, bool, float]] = field(default_factory=dict)  # until when, why, and GPU-ms of its work
+    patient_for: dict[int, int] = field(default_factory=dict)  # how long a job must have waited to be chosen again
+    later: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})  # when the next one may be chosen ...
+    search: int = 0  # ... and when one is looked for again
+
+
 @dataclass(frozen=True)
 class PlainElastic(PlainResizing):
     """Meets deadlines with the least GPU time; spare GPUs go to the jobs that gain most, the rest to jobs without one.
@@ -56,6 +66,8 @@ class PlainElastic(PlainResizing):
     pays: float = 3.0
     rest: float = 1800.0
     patience: float = 0.25
+    owed: float = 0.5
+    overtakes: float = 4.0
     caution: float = 0.8
     hope: float = 0.5
 
@@ -194,31 +206,41 @@ class PlainElastic(PlainResizing):
         return sorted(waiting, key=lambda at: (share[at] < 0, active.due[at] if share[at] >= 0 else area[at], at))
 
     def _firsts(self, view: View, active: ActiveJobs, pool: PlainPool, memory: PlainResizingMemory) -> list[int]:
-        """The jobs without a deadline that are served before all others: those that run, then those that wait."""
-        now, step, longest = active.now, round(self.interval * 1000), self.patience * 3_600_000
-        until, own = memory.own.setdefault("first_until", {}), memory.own.setdefault("firsts", {})
+        """The jobs without a deadline that are served before all others, in the order in which they were chosen."""
+        now, step = active.now, round(self.interval * 1000)
         places = {int(active.rows[at]): at for at in pool.jobs}
-        chosen, later, search = own.get(vc := int(view.jobs.vc[min(places)]), ([], 0, 0))
-        chosen = [job for job in chosen if job in places and until[job] > now]
-        dated = any(active.due[at] < w.NEVER for at in pool.jobs)
-        if dated and later <= now and search <= now:
-            later = max(later, now - step)
+        firsts: PlainFirsts = memory.own.setdefault(f"firsts {view.jobs.vc[min(places)]}", PlainFirsts())
+        for job, (until, overtaken, work) in list(firsts.chosen.items()):
+            if job not in places or until <= now:
+                del firsts.chosen[job]
+                more = max(_gpu_time_of_run(view, job) - work, 0)
+                firsts.later[overtaken] += int(more / (pool.gpus * self._owed(overtaken)))
+        dated = active.due < w.NEVER
+        others = any(not dated[at] and not active.runs[at] for at in pool.jobs)
+        if others and any(dated[pool.jobs]) and min(firsts.later.values()) <= now and firsts.search <= now:
+            firsts.later = {kind: max(later, now - step) for kind, later in firsts.later.items()}
             room = pool.gpus - sum(int(active.width[at]) for at in pool.jobs if active.stays[at])
-            for job, at in sorted(places.items()):
-                if later > now:
-                    break
-                waits = active.due[at] == w.NEVER and not active.runs[at] and now - view.jobs.submit[job] > longest
-                area, last = active.left[at] * active.asked[at], until.get(job, 0)
+            holders = [at for at in pool.jobs if dated[at] and active.runs[at] and not active.stays[at]]
+            area = active.left * active.asked
+            for at in sorted(pool.jobs, key=lambda at: (area[at], at)):
+                held = sum(int(active.width[by]) for by in holders if area[by] > self.overtakes * area[at])
+                overtaken = bool(held >= active.least[at])
+                if dated[at] or active.runs[at] or firsts.later[overtaken] > now or active.least[at] > room:
+                    continue
+                job, owed = int(active.rows[at]), pool.gpus * self._owed(overtaken)
                 waited = int(view.world.jobs[w.WAITED, job]) + now - int(view.world.jobs[w.WAITING_SINCE, job])
-                long = waited > longest and waited * pool.gpus > PATIENTLY * area
-                again = last == 0 or now - last > max(longest, GRACE)
-                if waits and long and again and active.least[at] <= room and _may_use_all(view, job):
-                    until[job] = now + GRACE + int(active.left[at])
-                    later += int(PATIENTLY * area / pool.gpus)
-                    chosen.append(job)
-            search = search if later > now else now + step
-        own[vc] = chosen, later, search
-        return [places[job] for job in chosen]
+                patient_for = max(self.patience * 3_600_000, firsts.patient_for.get(job, 0))
+                if waited > patient_for and waited * owed > area[at] and _may_use_all(view, job):
+                    firsts.chosen[job] = now + GRACE + int(active.left[at]), overtaken, area[at]
+                    firsts.patient_for[job] = AGAIN_AFTER * waited
+                    firsts.later[overtaken] += int(area[at] / owed)
+            if min(firsts.later.values()) <= now:
+                firsts.search = now + step
+        return [places[job] for job in firsts.chosen]
+
+    def _owed(self, overtaken: bool) -> float:
+        """The most of the GPU time that goes to jobs served first."""
+        return self.owed if overtaken else min(self.owed, OWED_IF_BLOCKED)
 
     def _widen(self, view: View, active: ActiveJobs, pool: PlainPool) -> None:
         """Spare GPUs one by one to the job that gains most speed, in units of one GPU; only as far as it pays."""
@@ -253,6 +275,14 @@ class PlainElastic(PlainResizing):
         units = active.left[at] * active.unit[at]
         saved = units / speeds[before] - units / speeds[after]
         return bool(saved > self.pays * max(active.cost[at], 1))
+
+
+def _gpu_time_of_run(view: View, job: int) -> float:
+    """GPU-ms of the present or last run of a job; 0 if it waits."""
+    state, end, begun = (int(view.world.jobs[column, job]) for column in (w.STATE, w.ENDED_AT, w.BEGUN))
+    if state == w.PENDING:
+        return 0.0
+    return float(view.world.jobs[w.GPUS, job] * max((view.now if state == w.RUNNING else end) - begun, 0))
 
 
 def _may_use_all(view: View, job: int) -> bool:

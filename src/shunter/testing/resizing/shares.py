@@ -19,8 +19,8 @@ import numpy as np
 from shunter.world import F64, I64
 
 NOT_ADMITTED, LATER = -1, -3
+OWED_IF_BLOCKED = 0.1  # of the GPU time, at most: for jobs served first that no larger ones are before
 SLOWEST = 1e-9  # speed; a job may have too few GPUs to train at all
-FIRST_SHARE = 0.1  # of the GPU time, at most: jobs without a deadline that are served first
 KEPT = 10.0  # a job keeps its width if no other saves this many times the cost of a change
 
 
@@ -101,7 +101,7 @@ def can_wait(shares: PlainShares, job: DatedJob) -> bool:
     width, edges = job.least, shares.edges
     if width < job.most or job.stays:
         return False
-    left, plan = (job.surely / job.speed[width] + job.cost) / (1.0 - FIRST_SHARE), np.zeros(len(edges), np.int64)
+    left, plan = (job.surely / job.speed[width] + job.cost) / (1.0 - OWED_IF_BLOCKED), np.zeros(len(edges), np.int64)
     for slot in range(int(np.searchsorted(edges, job.due)), 0, -1):
         if left > 0 and shares.free[slot] >= width:
             left -= min(edges[slot], job.due) - edges[slot - 1]
