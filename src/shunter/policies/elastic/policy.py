@@ -46,14 +46,13 @@ class Elastic(Resizing):
         high=10_000,
     )
     owed: float = param(
-        0.5, "the most of the GPU time that goes to jobs served first, before any deadline", low=0.001, high=0.95
+        0.5,
+        "the most of the GPU time for jobs served first while jobs with a deadline and several times their work hold "
+        "the GPUs that they need; elsewhere it is a tenth",
+        low=0.001,
+        high=0.95,
     )
-    overtakes: float = param(
-        4.0,
-        "a job is served first only where jobs with a deadline and this many times its work hold the GPUs it needs",
-        low=1,
-        high=1e9,
-    )
+    overtakes: float = param(4.0, "how many times the work of such a job those must have", low=1, high=1e9)
 
     caution: float = param(
         0.8,
