@@ -392,6 +392,7 @@ def test_a_replay_begins_as_the_baseline_and_reaches_the_fixed_choice(trace_file
     assert found.over_fixed() >= 0.98
     assert found.runs["optimal"].mean <= found.runs["baseline"].mean
     assert not found.bad_days
+    assert record["aims"]["handed back after a bad day"] is None  # there was none
 
 
 def test_optimal_keeps_the_limits_too(trace_file: Path) -> None:

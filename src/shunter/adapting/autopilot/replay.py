@@ -177,17 +177,18 @@ class PilotStudy:
 def aims(studies: Sequence[PilotStudy]) -> dict[str, bool | None]:
     """Whether the autopilot reached what it should, in the mean of copies; None: the aim does not apply.
 
-    A fixed choice that breaks the operator's limits is nothing to be measured by, and an autopilot that never searched
-    has reached nothing: it is the site's policy.
+    A fixed choice that breaks the operator's limits is nothing to be measured by, an autopilot that never searched has
+    reached nothing, since it is the site's policy, and without a bad day nobody had to hand back.
     """
     means = {name: float(np.mean([study.runs[name].mean for study in studies])) for name in LABELS}
     reached, room = means[FIXED] / means[PILOT], means[FIXED] / means[OPTIMAL] - 1
     decided = not any(study.undecided for study in studies)
     allowed = decided and all(study.within_limits(FIXED) for study in studies)
+    tried = decided and any(day.worse for study in studies for day in study.runs[PILOT].days)
     return {
         "0.98 of Fixed": reached >= AIM_FIXED if allowed else None,
         "half of Optimal - Fixed": reached - 1 >= AIM_SHARE * room if allowed and room > WORTH else None,
-        "handed back after a bad day": not sum(study.bad_days for study in studies) if decided else None,
+        "handed back after a bad day": not sum(study.bad_days for study in studies) if tried else None,
     }
 
 
