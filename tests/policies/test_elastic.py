@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from shunter import registry
+from shunter import clusters, registry
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.model import GPU, Trace
@@ -15,6 +18,9 @@ from shunter.sim import Simulator
 from shunter.testing.resizing.active import ActiveJobs
 from shunter.testing.resizing.adjusting import AdjusterCases, Option, adjusted, exhaustive, genetic
 from shunter.testing.resizing.shares import LATER, NOT_ADMITTED, DatedJob, PlainShares, admit_all
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks import undated_waits
 
 MINUTE = 60_000
 
@@ -337,3 +343,26 @@ def test_optimus_gives_gpus_to_whom_they_save_most_time():
     simulator = ran(trace((0, 100, 0, 4), (0, 10, 0, 4)), "optimus", gpus=3)
     first = simulator.events[simulator.events[:, 1] == w.START][:2]
     assert dict(zip(first[:, 2].tolist(), (first[:, 4] // GPU).tolist(), strict=True)) == {0: 2, 1: 1}
+
+
+def test_elastic_knows_whom_it_serves_first_when_rows_change():
+    """As in an excerpt, or on a live cluster: with what they are charged, and when the next may be chosen."""
+    jobs, machines = undated_waits.mixed(undated_waits.synthetic(True, 1.6, 3, 160), 2), clusters.load("8x8")
+    subject, served = registry.policy("elastic:patience=0.02"), 0
+    for moment in np.linspace(0, jobs.submit[-1], 12)[1:].astype(int):
+        simulator = Simulator(jobs, machines)
+        memory = simulator.run(subject, until=int(moment))
+        part = simulator.excerpt(simulator.coming)
+        before, now = memory.form.memory.own, subject.compiled(part.present(), copy.deepcopy(memory)).memory.own
+        chosen = now.firsts[: now.firsts_size[0]]
+        was = part.rows.taken[chosen]
+        still = before.firsts[: before.firsts_size[0]]
+        assert was.tolist() == [job for job in still if simulator.world.jobs[w.STATE, job] < w.DONE]
+        for name in ("area", "first_until", "first_kind", "patient_for"):
+            assert getattr(now, name)[chosen].tolist() == getattr(before, name)[was].tolist()
+        assert (now.next_first.tolist(), now.next_search.tolist()) == (
+            before.next_first.tolist(),
+            before.next_search.tolist(),
+        )
+        served += len(chosen)
+    assert served > 3

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.arrays import Arrays
-from shunter.model import View
+from shunter.model import Renumbering, View
 from shunter.params import param
 from shunter.scheduling.resizing.policy import Resizing
 from shunter.scheduling.resizing.sharing_out import GainConfig, decide, nobody_present
@@ -23,6 +23,6 @@ class OptimusPolicy(Resizing):
         """GPUs one by one."""
         return decide
 
-    def own(self, view: View, before: Arrays | None) -> Arrays:
+    def own(self, view: View, before: Arrays | None, rows: Renumbering | None) -> Arrays:
         """By the time that they save."""
         return nobody_present(view.world.jobs.shape[1], GainConfig(by_loss=False, step=self.interval * 1000))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.arrays import Arrays
-from shunter.model import View
+from shunter.model import Renumbering, View
 from shunter.params import param
 from shunter.predictors.progress.curves import BINS, LossCurve
 from shunter.predictors.progress.extrapolating import OptimusCurve
@@ -33,7 +33,7 @@ class Slaq(Resizing):
         """GPUs one by one."""
         return decide
 
-    def own(self, view: View, before: Arrays | None) -> Arrays:
+    def own(self, view: View, before: Arrays | None, rows: Renumbering | None) -> Arrays:
         """By what the loss falls."""
         config = GainConfig(by_loss=True, step=self.interval * 1000)
         return nobody_present(view.world.jobs.shape[1], config, losses=view.knows_losses)

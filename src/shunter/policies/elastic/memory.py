@@ -7,6 +7,7 @@ import numpy as np
 from shunter import world as w
 from shunter.arrays import F1, I1, I2, Arrays, Variables, narrowed
 from shunter.compiled import kernel
+from shunter.model import Renumbering
 from shunter.scheduling.resizing.known_jobs import work_left
 from shunter.scheduling.resizing.memory import ResizingState
 from shunter.world import I64, World
@@ -84,8 +85,10 @@ class ElasticState(Variables):
 elastic_of = narrowed(ElasticState)
 
 
-def nothing_known(world: World, config: ElasticConfig, before: ElasticState | None) -> ElasticState:
-    """No job has come yet; how much work ended jobs needed is known from before."""
+def no_job_present(
+    world: World, config: ElasticConfig, before: ElasticState | None, rows: Renumbering | None
+) -> ElasticState:
+    """No job has come yet; what ended jobs needed, and who is served first, is known from before."""
     jobs, vc = world.jobs.shape[1], world.jobs[w.VC] + 1
     pools = int(vc.max(initial=0)) + 1
     counts = np.bincount(vc, minlength=pools)
@@ -96,7 +99,7 @@ def nothing_known(world: World, config: ElasticConfig, before: ElasticState | No
     lists = {name: by_job() for name in ("dated", "line", "runners")}
     sizes = {f"{name}_size": np.zeros(pools, np.int64) for name in lists}
     marks = {f"in_{name}": by_job() for name in lists}
-    return ElasticState(
+    state = ElasticState(
         config=config,
         pool=vc,
         first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
@@ -125,6 +128,24 @@ def nothing_known(world: World, config: ElasticConfig, before: ElasticState | No
         edges=np.zeros(MOST_SLOTS),
         free=np.zeros(MOST_SLOTS, np.int64),
     )  # fmt: skip
+    if before is not None:
+        keep_firsts(state, before, rows)
+    return state
+
+
+def keep_firsts(state: ElasticState, before: ElasticState, rows: Renumbering | None) -> None:
+    """The jobs that were served first still are, with what they were charged; ``rows``: where they are now."""
+    for name in ("area", "first_until", "first_kind", "patient_for"):
+        values = getattr(before, name)
+        getattr(state, name)[:] = values if rows is None else rows.of_jobs(values)
+    for pool in range(min(len(state.first), len(before.first))):
+        begin, size = before.first[pool], before.firsts_size[pool]
+        chosen = before.firsts[begin : begin + size]
+        chosen = chosen if rows is None else rows.moved[chosen]
+        chosen = chosen[chosen >= 0]
+        state.firsts[state.first[pool] : state.first[pool] + len(chosen)] = chosen
+        state.firsts_size[pool] = len(chosen)
+        state.next_first[pool], state.next_search[pool] = before.next_first[pool], before.next_search[pool]
 
 
 # ------------------------------------------------------------------------------------------- jobs that come

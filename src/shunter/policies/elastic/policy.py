@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.arrays import Arrays
-from shunter.model import View
+from shunter.model import Renumbering, View
 from shunter.params import param
-from shunter.policies.elastic.memory import ElasticConfig, ElasticState, nothing_known
+from shunter.policies.elastic.memory import ElasticConfig, ElasticState, no_job_present
 from shunter.policies.elastic.serving import decide
 from shunter.scheduling.resizing.policy import Resizing
 
@@ -68,8 +68,8 @@ class Elastic(Resizing):
         """Needs first, then jobs that run, that wait, and that gain."""
         return decide
 
-    def own(self, view: View, before: Arrays | None) -> Arrays:
+    def own(self, view: View, before: Arrays | None, rows: Renumbering | None) -> Arrays:
         """The jobs by pool."""
         times = self.pays, self.rest * 1000, self.patience * HOUR_MS
         config = ElasticConfig(*times, self.owed, self.overtakes, self.caution, self.hope, self.remaining == "declared")
-        return nothing_known(view.world, config, before if isinstance(before, ElasticState) else None)
+        return no_job_present(view.world, config, before if isinstance(before, ElasticState) else None, rows)

@@ -253,7 +253,7 @@ def drop_former(world: World, own: ElasticState, pool: int) -> None:
         else:
             more = max(gpu_time_of_run(world, job) - own.area[job], 0.0)
             kind = own.first_kind[job]
-            own.next_first[pool, kind] += int(more / (own.gpus * share_owed(own, kind)))
+            own.next_first[pool, kind] += int(more / (max(own.gpus, 1) * share_owed(own, kind)))
     own.firsts_size[pool] = kept - begin
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from shunter import world as w
 from shunter.arrays import Arrays
-from shunter.model import View
+from shunter.model import Renumbering, View
 from shunter.params import param
 from shunter.policies.qoredl.decide import decide
 from shunter.policies.qoredl.memory import QoredlConfig, QoredlState, nothing_adjusted
@@ -37,7 +37,7 @@ class Qoredl(Resizing):
         """What runs stays, or is adjusted; what waits is configured and queued."""
         return decide
 
-    def own(self, view: View, before: Arrays | None) -> Arrays:
+    def own(self, view: View, before: Arrays | None, rows: Renumbering | None) -> Arrays:
         """When jobs are adjusted next goes on."""
         period = round(ADJUST_TICKS * TICK_S * 1000)
         config = QoredlConfig(self.flip, self.adjust, self.search == "genetic", period)

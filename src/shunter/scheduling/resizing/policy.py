@@ -14,7 +14,7 @@ from shunter.arrays import Arrays, type_of
 from shunter.capabilities import Compilable, Compiled, Describes, Refits
 from shunter.cluster import Cluster
 from shunter.compiled import pointer
-from shunter.model import Plan, Trace, View
+from shunter.model import Plan, Renumbering, Trace, View
 from shunter.params import param
 from shunter.predictors.progress.curves import BINS
 from shunter.predictors.progress.extrapolating import LEVELS, remaining
@@ -63,8 +63,8 @@ class Resizing(Compilable, Refits, Describes):
     careful = False  # whether it avoids needless moves and slow GPUs across machines
 
     @abstractmethod
-    def own(self, view: View, before: Arrays | None) -> Arrays:
-        """What only this policy remembers, for the jobs of this view; ``before`` is what it remembered until now."""
+    def own(self, view: View, before: Arrays | None, rows: Renumbering | None) -> Arrays:
+        """What only this policy remembers, for the jobs of this view; ``before``: until now, with rows as these."""
 
     @property
     @abstractmethod
@@ -90,13 +90,16 @@ class Resizing(Compilable, Refits, Describes):
         """A fresh memory, or one that knows what another configuration saw of ended jobs."""
         if not isinstance(previous, ResizingMemory):
             return ResizingMemory(cluster)
-        return ResizingMemory(cluster, previous.form.memory if previous.form else previous.previous)
+        before = previous.form.memory if previous.form else previous.previous
+        return ResizingMemory(cluster, before, generation=previous.generation)
 
     def compiled(self, view: View, memory: ResizingMemory) -> Compiled:
         """The compiled form, made once for all views whose rows stand for the same jobs."""
         if memory.form is None or memory.generation != view.generation:
             before = memory.form.memory if memory.form else memory.previous
-            own = self.own(view, before.own if before is not None else None)
+            moved = before is not None and memory.generation != view.generation
+            rows = view.renumbering(len(before.wanted)) if before is not None and moved else None
+            own = self.own(view, before.own if before is not None else None, rows)
             state = state_for(view, self._step, self.lightest, self.careful, self.squeezes, own)
             if before is not None:
                 state.ended_work, state.ended_jobs = before.ended_work, before.ended_jobs

@@ -214,7 +214,7 @@ class PlainElastic(PlainResizing):
             if job not in places or until <= now:
                 del firsts.chosen[job]
                 more = max(_gpu_time_of_run(view, job) - work, 0)
-                firsts.later[overtaken] += int(more / (pool.gpus * self._owed(overtaken)))
+                firsts.later[overtaken] += int(more / (max(pool.gpus, 1) * self._owed(overtaken)))
         dated = active.due < w.NEVER
         others = any(not dated[at] and not active.runs[at] for at in pool.jobs)
         if others and any(dated[pool.jobs]) and min(firsts.later.values()) <= now and firsts.search <= now:
