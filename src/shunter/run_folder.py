@@ -104,7 +104,7 @@ def load(folder: str | Path) -> Run:
     if not (folder / "experiment.toml").is_file():
         inside = sorted(path.parent.name for path in folder.glob("*/experiment.toml"))
         hint = f"name a run in it, such as {folder / inside[0]}" if inside else "--out makes one"
-        raise RunError(f"{folder}: is not the folder of a run; {hint}")
+        raise RunError(f"{folder} is not the folder of a run; {hint}")
     record = experiment.read(folder / "experiment.toml")
     try:
         summary = json.loads(text_of(folder / "summary.json", RunError), object_pairs_hook=unrepeated)

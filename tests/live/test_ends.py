@@ -156,7 +156,7 @@ def test_a_question_costs_the_groups_of_its_job_and_not_those_of_all_names():
 
 def test_a_history_without_waits_is_refused():
     trace = Trace.of("bare", ["1"], submit=np.array([0]), duration=np.array([1000]), gpus=np.array([1000]))
-    with pytest.raises(LiveError, match="no recorded_wait"):
+    with pytest.raises(LiveError, match="no recorded waits; add the column recorded_wait"):
         PastEnds(trace)
 
 

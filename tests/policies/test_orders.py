@@ -69,6 +69,16 @@ def test_key_of_the_orders_by_deadline():
     assert key("pedf", due=500.0, remaining=60.0, submit=7.0, wait=400.0, executed=34.0) == 1e12 + 500.0
 
 
+@pytest.mark.parametrize("name", ["edf", "llf", "pedf"])
+def test_orders_by_deadline_remark_that_there_are_none(name):
+    ordering = registry.policy(name)
+    jobs = {"submit": [0], "duration": [1000], "gpus": [GPU], "declared": [1000]}
+    assert ordering.remarks(Trace.of("due", ["1"], deadline=[5000], **jobs)) == []
+    assert ordering.remarks(Trace.of("none", ["1"], **jobs)) == [
+        f"{name}: no job of the trace has a deadline, so it orders jobs as fifo does"
+    ]
+
+
 def test_key_of_the_orders_that_look_at_running_jobs():
     left = {"remaining": 60.0} if "remaining" in Job._fields else {}
     assert key("srtf", estimate=100.0, executed=40.0, **left) == 60.0

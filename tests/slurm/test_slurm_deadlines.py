@@ -161,7 +161,8 @@ def test_a_history_alone_answers_and_says_that_no_queue_is_known(tmp_path):
     assert found["chance"] > 0.9
     assert 60 + 900 <= found["p50"] - found["now"] <= 60 + 1440
     assert any("the queue of today is not known" in text for text in found["assumptions"])
-    assert found_for(7, "--offline", "--history", past, "--by", "+24h")["job"] == "A job like 7 (ann, 2 GPUs, red)"
+    named = found_for(7, "--offline", "--history", past, "--by", "+24h")["job"]
+    assert named == "A job like 7 (user ann, 2 GPUs, partition red)"
     assert "has no job x" in shunter("x", "--offline", "--history", past, "--by", "+24h").output
 
 

@@ -104,9 +104,9 @@ shunter reproduce qoredl --testbed gpu --repeat 20 --out gpus
 """
 QUICK_REPEATS, QUICK_RACKS = 2, (4, 8)
 KEPT = (
-    "The folder has a page for a browser, which puts what is printed and ours side by side (page.html), all numbers for"
-    " scripts (reproduction.json), and the runs as a table (results.parquet). With --json it is written only where"
-    " --out says.\n\n"
+    "The folder has a page for a browser, which shows the printed results and ours side by side (page.html), all"
+    " numbers for scripts (reproduction.json), and the runs as a table (results.parquet). With --json it is"
+    " written only where --out says.\n\n"
 )
 OutOption: TypeAlias = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Output folder; default: NAME-reproduced.")

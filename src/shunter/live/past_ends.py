@@ -51,7 +51,10 @@ class PastEnds:
 
     def __init__(self, trace: Trace) -> None:
         if not (trace.recorded_wait >= 0).any():
-            raise LiveError(f"history '{trace.name}' has no recorded_wait, so no waits are known; add that column")
+            raise LiveError(
+                f"history '{trace.name}' has no recorded waits; add the column recorded_wait (seconds), or use a"
+                " history that has them, such as a 'sacct -P' listing"
+            )
         self.trace, self._starts = trace, started(trace)
         self._ends = self._starts + np.maximum(trace.duration, 1)
         self._by_start, self._by_end = (np.argsort(each, kind="stable") for each in (self._starts, self._ends))
@@ -98,11 +101,11 @@ class PastEnds:
         times = self._seen.run_times(self.trace.name, (wanted.job,))
         starts: I64 = now + waits.astype(np.int64)
         past = self.ranks()
-        half, most, longest = (duration(float(np.quantile(waits, level)) / 1000) for level in (0.5, 0.9, 1.0))
+        half, most, longest = (_up_to(float(np.quantile(waits, level)) / 1000) for level in (0.5, 0.9, 1.0))
         said = (
             times.source,
-            f"it waits like the last {len(waits)} similar jobs of the history (half of them up to {half}, nine in ten"
-            f" up to {most}, all up to {longest}); the queue of today is not known",
+            f"it waits like the last {len(waits)} similar jobs of the history (half of them {half}, nine in ten"
+            f" {most}, all {longest}); the queue of today is not known",
             "how long it runs does not depend on when it starts",
             "not calibrated: the history is too short"
             if past is None
@@ -155,6 +158,10 @@ def _rank(forecast: F64, actual: float, among_equals: float) -> float:
     """
     shorter, no_longer = (int(np.searchsorted(forecast, actual, side=side)) for side in ("left", "right"))
     return (shorter + among_equals * (no_longer - shorter)) / len(forecast)
+
+
+def _up_to(wait_s: float) -> str:
+    return f"up to {duration(wait_s)}" if wait_s > 0 else "not at all"
 
 
 def _groups(wanted: WantedJob) -> tuple[tuple[str, ...], ...]:

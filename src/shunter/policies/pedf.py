@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shunter.policies.edf import NO_DEADLINE
+from shunter.model import Trace
+from shunter.policies.edf import NO_DEADLINE, no_deadlines
 from shunter.scheduling.queue.ordering import Preempting
 from shunter.world import F64, Job
 
@@ -30,3 +31,7 @@ class Pedf(Preempting):
     def quantum(self) -> float:
         """Which jobs are late changes as time passes."""
         return LOOK_S
+
+    def remarks(self, trace: Trace) -> list[str]:
+        """Whether there are deadlines to order by."""
+        return super().remarks(trace) + no_deadlines("pedf", trace)

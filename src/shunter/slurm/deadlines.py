@@ -259,8 +259,9 @@ class Offline:
             yield f"The history ended {(self.now - end) // DAY_MS:,} days ago: the cluster may have changed since."
 
     def _named(self, wanted: WantedJob, like: str) -> str:
-        user = wanted.user if wanted.user in self.ends.trace.users else ""
-        about = ", ".join(filter(None, (user, counted(wanted.gpus, "GPU"), wanted.vc)))
+        user = f"user {wanted.user}" if wanted.user in self.ends.trace.users else ""
+        partition = f"partition {wanted.vc}" if wanted.vc else ""
+        about = ", ".join(filter(None, (user, counted(wanted.gpus, "GPU"), partition)))
         return f"A job like {like} ({about})" if like else f"A job ({about})"
 
     def _end(self, wanted: WantedJob, training: TrainingWork | None) -> EndForecast:

@@ -45,7 +45,11 @@ def _times(found: Mapping[str, float | None]) -> str:
 
 def _notes(found: Mapping[str, Any]) -> list[str]:
     runs = found["runs"]
-    left = f"; {found['unplayed']:,} generated jobs were left out" if found["unplayed"] else ""
+    left = (
+        f"; generated jobs left out, as none of the run asks for the same: {found['unplayed']:,}"
+        if found["unplayed"]
+        else ""
+    )
     return [
         f"{found['jobs']:,} jobs; searched by {OBJECTIVES[found['objective']]}, every {found['every_s'] / 60:g} min,"
         f" {found['budget']} evaluations; generator {found['generator']}, durations by {found['predictor']}{left}.",

@@ -112,7 +112,7 @@ def _due_groups(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
             groups = sorted(groups, key=lambda group: min(found[key].get(group, 1.0) for found in kept))[:_MOST_USERS]
         if len(groups) < 2:
             continue
-        made = table(name, *(f"{_name(row)}\nmet, late" for row in rows))
+        made = table(f"deadlines\nby {name}", *(f"{_name(row)}\nmet, late" for row in rows))
         for group in groups:
             cells = [_due_cell(found[key].get(group), found[f"lateness_{key}"].get(group)) for found in kept]
             made.add_row(group, *cells)

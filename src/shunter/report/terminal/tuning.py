@@ -59,7 +59,7 @@ def _ending(found: Mapping[str, Any], shown: int) -> str:
     left = f"; {shown} are shown" if len(tried) > shown else ""
     runs = f", each with {found['repeats']} seeds" if found["repeats"] > 1 else ""
     tied = [row["policy"] for row in tried if row["tied"]]
-    close = f". No difference is shown to {', '.join(tied)}" if tied else ""
+    close = f". No difference from it is shown for {', '.join(tied)}" if tied else ""
     gone = sum(bool(row["abandoned"]) for row in tried)
     close = f"; {gone} were abandoned{close}" if gone else close
     head = f" {len(tried)} settings tried on {found['jobs']:,} jobs{runs}, ordered by {first}{left}."

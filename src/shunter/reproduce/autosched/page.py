@@ -45,4 +45,6 @@ def _claims(study: AutoschedStudy) -> str:
         [gain.claim.text, gain.data, gain.claim.source, gain.claim.printed, factor(gain.record["ours"]), gain.verdict]
         for gain in study.gains()
     ]
-    return table("How many times as good", ["claim", "jobs", "source", "printed", "ours", "as printed"], rows)
+    return table(
+        "How many times as good", ["claim", "jobs", "source", "printed", "ours", "as printed"], rows, {1, 2, 5}
+    )

@@ -37,8 +37,8 @@ def about(study: AutoschedStudy) -> str:
         for name, f in study.facts.items()
     )
     return (
-        f"{part.days:g} days, {part.repeat} seed{'s' * (part.repeat > 1)}, {part.budget} evaluations every hour{again}."
-        f" {sizes}."
+        f"{part.days:g} day{'s' * (part.days != 1)}, {part.repeat} seed{'s' * (part.repeat > 1)},"
+        f" {part.budget} evaluations every hour{again}. {sizes}."
     )
 
 

@@ -15,7 +15,7 @@ def page(study: QoredlStudy, command: str) -> str:
     """The whole page; ``command`` leads there again."""
     cells = [heading.replace("\n", ", ") for heading in headings(study)]
     other, claims = study.best_other, [[claim, printed, points(ours)] for claim, printed, ours in study.findings()]
-    lead = f"{OURS} meets {points(study.ahead(OURS, other))} more deadlines than {other}, the next best."
+    lead = f"Deadlines met by {OURS}, compared with the next best ({other}): {points(study.ahead(OURS, other))}."
     about, part = versions(), study.part
     run = [
         ("runs", f"{len(part.policies) * len(part.cells) * part.seeds:,} of {part.jobs} jobs"),
@@ -36,16 +36,18 @@ def page(study: QoredlStudy, command: str) -> str:
         Section(
             "What is printed",
             [
-                table("Claims", ["claim", "printed", "ours"], claims),
+                table("Claims", ["claim", "printed", "ours"], claims, words={1}),
                 bullets(paper.WHY),
-                table("What can't be compared", ["printed", "value", "why"], [list(row) for row in paper.NOT_RUN]),
+                table(
+                    "What can't be compared", ["printed", "value", "why"], [list(row) for row in paper.NOT_RUN], {1, 2}
+                ),
             ],
         ),
         Section(
             "How it was run",
             [
                 bullets(ASSUMED),
-                table("Settings", ["policy", "settings", "prediction", "widths"], setting_rows(study)),
+                table("Settings", ["policy", "settings", "prediction", "widths"], setting_rows(study), {1, 2, 3}),
                 bullets(CHOSEN_BY),
             ],
         ),

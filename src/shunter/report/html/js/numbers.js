@@ -103,8 +103,11 @@ const Numbers = (() => {
     const round = [1, 2, 5, 10].map((n) => n * power);
     return (unit === "duration" && FINE_TIMES.find((time) => time >= high * 0.999)) || round.find((n) => n >= high * 0.999);
   };
-  // Ticks up to the end of the axis, which has a label of its own.
-  const toTheEnd = (ticks, high, step) => [...ticks.filter((tick) => high - tick > 0.6 * step), high];
+  // Ticks up to the end of the axis, which has a label of its own; `room` is what a label needs.
+  const toTheEnd = (ticks, high, step, room) => {
+    const apart = Math.min(0.99 * step, Math.max(0.6 * step, room));
+    return [...ticks.filter((tick) => high - tick > apart), high];
+  };
 
   // The scale of an axis: its range, its ticks, and their texts; log axes are drawn as log10 of their values.
   const scale = (axis, low, high, most) => {
@@ -128,8 +131,10 @@ const Numbers = (() => {
     const span = high - low || 1;
     if (axis.unit === "elapsed" && axis.origin)
       return { min: low, max: high, ...dates(axis.origin, low, high, most * 0.9) }; // dates are long
-    if (axis.unit === "elapsed")
-      return { min: low, max: high, ticks: toTheEnd(multiples(low, high, timeStep(span, most)), high, timeStep(span, most)), label: rounded(timeStep(span, most)) };
+    if (axis.unit === "elapsed") {
+      const step = timeStep(span, most);
+      return { min: low, max: high, ticks: toTheEnd(multiples(low, high, step), high, step, span / most), label: rounded(step) };
+    }
     const [length, unit] = axis.unit === "duration" ? unitOf(high / 3) : [1, ""];
     const step = axis.unit === "count" ? Math.max(1, niceStep(span, most)) : niceStep(span / length, most) * length;
     const end = Math.min(axis.top ?? Infinity, Math.ceil(high / step - 1e-6) * step);
