@@ -42,6 +42,8 @@ CASES = (
     Added("1,000 jobs of a minute on 64 GPUs within 17 minutes", 1000, 1000, 64, MINUTE, MINUTE),
     Added("3,000 jobs of 10 minutes on 1 GPU within 50 minutes", 3000, 1000, 1, 10 * MINUTE, 10 * MINUTE),
     Added("a job of 72 hours on 64 GPUs that declares 5 minutes", 1, 1, 64, 72 * HOUR, 5 * MINUTE),
+    Added("5 jobs of 2 hours on 64 GPUs", 5, 1, 64, 2 * HOUR, 2 * HOUR),
+    Added("300 jobs of a second on 1 GPU that declare a millisecond", 300, 1, 1, 1000, 1),
     Added("a job of 30 minutes on 64 GPUs, one node down", 1, 1, 64, HOUR // 2, HOUR // 2, node_down=True),
 )
 
