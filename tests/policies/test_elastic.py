@@ -366,3 +366,17 @@ def test_elastic_knows_whom_it_serves_first_when_rows_change():
         )
         served += len(chosen)
     assert served > 3
+
+
+def test_elastic_goes_on_with_other_jobs():
+    """What it learned of ended jobs stays; nobody of the other trace is served first, or charged."""
+    machines, subject = clusters.load("8x8"), registry.policy("elastic:patience=0.02")
+    first, second = (undated_waits.mixed(undated_waits.synthetic(True, 1.6, 3, jobs), 2) for jobs in (160, 90))
+    memory = Simulator(first, machines).run(subject)
+    assert memory.form.memory.own.next_first.max() > 0
+    other = Simulator(second, machines)
+    taken_over = subject.compiled(other.present(), subject.start(machines, memory)).memory.own
+    assert taken_over.next_first.max() == 0
+    assert taken_over.above.tolist() == memory.form.memory.own.above.tolist()
+    other.run(subject, memory=subject.start(machines, memory))
+    assert other.over

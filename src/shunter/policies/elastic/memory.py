@@ -134,7 +134,12 @@ def no_job_present(
 
 
 def keep_firsts(state: ElasticState, before: ElasticState, rows: Renumbering | None) -> None:
-    """The jobs that were served first still are, with what they were charged; ``rows``: where they are now."""
+    """The jobs that were served first still are, with what they were charged; ``rows``: where they are now.
+
+    Where no job is left of those before, as on another trace, nothing is kept.
+    """
+    if rows is not None and (rows.moved < 0).all():
+        return
     for name in ("area", "first_until", "first_kind", "patient_for"):
         values = getattr(before, name)
         getattr(state, name)[:] = values if rows is None else rows.of_jobs(values)

@@ -96,9 +96,12 @@ class Resizing(Compilable, Refits, Describes):
     def compiled(self, view: View, memory: ResizingMemory) -> Compiled:
         """The compiled form, made once for all views whose rows stand for the same jobs."""
         if memory.form is None or memory.generation != view.generation:
-            before = memory.form.memory if memory.form else memory.previous
-            moved = before is not None and memory.generation != view.generation
-            rows = view.renumbering(len(before.wanted)) if before is not None and moved else None
+            before, rows = memory.form.memory if memory.form else memory.previous, None
+            if before is not None and (memory.generation, len(before.wanted)) != (
+                view.generation,
+                view.world.jobs.shape[1],
+            ):
+                rows = view.renumbering(len(before.wanted))
             own = self.own(view, before.own if before is not None else None, rows)
             state = state_for(view, self._step, self.lightest, self.careful, self.squeezes, own)
             if before is not None:
