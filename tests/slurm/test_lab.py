@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,16 @@ def test_reset_mends_what_a_test_broke(lab):
     lab.reset()
     assert lab.jobs() == {}
     assert lab.idle()
+
+
+def test_a_job_that_queues_itself_again_as_it_is_cancelled_is_cancelled_again(lab):
+    script = "trap 'scontrol requeue $SLURM_JOB_ID' TERM; sleep 600 & wait"
+    job = lab.submit("--time=5", "--requeue", script=script)
+    lab.wait_job(job, "RUNNING")
+    time.sleep(0.5)  # until the script has its trap
+    lab.cancel_all()
+    assert lab.jobs() == {}
+    assert (lab.job(job)["JobState"], lab.job(job)["Restarts"]) == ("CANCELLED", "1")
 
 
 def test_accounts_and_ages_with_a_database(lab_with_database):

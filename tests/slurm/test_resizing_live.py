@@ -25,7 +25,9 @@ from shunter.slurm.watcher import Watcher
 pytestmark = pytest.mark.xdist_group("slurm")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AGREES = ("--requeue", "--comment=shunter: requeue=yes resize=1-3")
-OBEYS = "trap : USR1; sleep 600 & wait $!; kill $!; scontrol requeue $SLURM_JOB_ID"
+OBEYS = """trap asked=yes USR1; sleep 600 & wait $!
+[ "$asked" ] || exit  # it is cancelled, and its sleep died first
+kill $!; scontrol requeue $SLURM_JOB_ID"""
 
 
 class Dying(Client):

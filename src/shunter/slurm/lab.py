@@ -204,10 +204,21 @@ class Lab:
 
     def cancel_all(self, timeout: float = LIMIT_S) -> None:
         """Cancel all jobs of all users, and wait until none is left."""
-        for partition in self.partitions if self.jobs() else ():
-            self.run("scancel", f"--partition={partition}", timeout=timeout)
-        if not wait(lambda: not self.jobs(), timeout):
+
+        def gone() -> bool:
+            left = self.jobs()
+            if "PENDING" in left.values():  # a job may queue itself again as it is cancelled
+                self._cancel(timeout)
+            return not left
+
+        if self.jobs():
+            self._cancel(timeout)
+        if not wait(gone, timeout):
             raise SlurmError(f"jobs {sorted(self.jobs())} were cancelled but did not end in {timeout:g} s")
+
+    def _cancel(self, timeout: float) -> None:
+        for partition in self.partitions:
+            self.run("scancel", f"--partition={partition}", timeout=timeout)
 
     def idle(self) -> bool:
         """Whether all nodes are up with nothing on them."""
