@@ -316,7 +316,10 @@ def test_a_bad_day_that_guesses_hid_is_handed_back_a_day_later(begun) -> None:
 def test_a_bad_day_must_be_handed_back_within_a_day(back: int | None, missed: int) -> None:
     days = [WatchedDay(at * DAY, 1, 1, 1, 1.0 + (at == 3), 1, 1, 1, "why" * (at - 3 == back)) for at in range(8)]
     runs = {PILOT: PilotedRun(np.ones(1), days=tuple(days))}
-    assert PilotStudy(ReplayOptions(candidates()), runs, np.zeros(1), 0).bad_days == missed
+    found = PilotStudy(ReplayOptions(candidates()), runs, np.array([2.5 * DAY]), 0)
+    assert (found.bad_days, found.missed_days) == ([days[3]], missed)
+    nobody_came = dataclasses.replace(found, submit=np.array([2 * DAY]))
+    assert (nobody_came.bad_days, nobody_came.missed_days) == ([], 0)
 
 
 @pytest.mark.usefixtures("few_are_enough")
@@ -447,6 +450,19 @@ def test_a_policy_that_does_harm_is_handed_back_within_a_day_and_rests(trace_fil
     rests = [each for each in run.decisions if "handed the jobs back" in each.why]
     assert rests
     assert len(run.days) < 5  # it rests in between
+
+
+def test_the_last_day_on_which_jobs_come_is_judged_twice(trace_file: Path, monkeypatch) -> None:
+    harmful = PilotVerdict(PilotAction.SWITCH, "ljf", "a bad idea")
+    monkeypatch.setattr(Autopilot, "decide", lambda *_: harmful)
+    lenient = dataclasses.replace(QUICK, worst_day=100.0, worst_fairness=0.0, worst_p99=1000.0)
+    patient = replay(trace_file)
+    patient = PilotReplay(patient.setup, dataclasses.replace(patient.options, limits=lenient))
+    last = int(patient.setup.trace.submit[-1])
+    *_, closing, again = patient.piloted().days
+    assert closing.at - DAY < last <= closing.at
+    assert again.at == closing.at + DAY
+    assert again.before == pytest.approx(closing.true_least, rel=0.05)
 
 
 # ------------------------------------------------------------------------------------------- commands

@@ -132,11 +132,15 @@ class PilotStudy:
         return decisions[-1].why if decisions else "all jobs came at once"
 
     @property
-    def bad_days(self) -> int:
-        """Days that were in truth too bad, without a hand-back at their end or a day later."""
-        days = self.runs[PILOT].days
-        back = [day.at for day in days if day.handed_back]
-        return sum(day.worse and not any(day.at <= at <= day.at + DAY for at in back) for day in days)
+    def bad_days(self) -> list[WatchedDay]:
+        """Days on which jobs came and that were in truth too bad."""
+        return [day for day in self.runs[PILOT].days if day.worse and day.at - DAY < self.submit[-1]]
+
+    @property
+    def missed_days(self) -> int:
+        """Bad days without a hand-back at their end or a day later."""
+        back = [day.at for day in self.runs[PILOT].days if day.handed_back]
+        return sum(not any(day.at <= at <= day.at + DAY for at in back) for day in self.bad_days)
 
     def as_dict(self) -> dict[str, Any]:
         """For scripts."""
@@ -184,11 +188,11 @@ def aims(studies: Sequence[PilotStudy]) -> dict[str, bool | None]:
     reached, room = means[FIXED] / means[PILOT], means[FIXED] / means[OPTIMAL] - 1
     decided = not any(study.undecided for study in studies)
     allowed = decided and all(study.within_limits(FIXED) for study in studies)
-    tried = decided and any(day.worse for study in studies for day in study.runs[PILOT].days)
+    tried = decided and any(study.bad_days for study in studies)
     return {
         "0.98 of Fixed": reached >= AIM_FIXED if allowed else None,
         "half of Optimal - Fixed": reached - 1 >= AIM_SHARE * room if allowed and room > WORTH else None,
-        "handed back after a bad day": not sum(study.bad_days for study in studies) if tried else None,
+        "handed back after a bad day": not sum(study.missed_days for study in studies) if tried else None,
     }
 
 
@@ -306,11 +310,14 @@ class PilotReplay:
         """The autopilot: it begins as the baseline, decides now and then, and is guarded every day."""
         base, simulator = self.options.candidates.baseline, self._simulator()
         flight = _Flight(self, simulator, base)
+        at = self.begin
         for at in self._instants(DAY):
             flight.until(at)
             if not (at - self.begin) % self.options.every:
                 flight.decide(at)
                 step()
+        for later in (DAY, 2 * DAY):  # the last day on which jobs come is judged twice, too
+            flight.until(at + later)
         flight.until(None)
         return PilotedRun(jct_of(simulator), _fair(simulator), tuple(flight.decisions), tuple(flight.days))
 
