@@ -11,7 +11,7 @@ from shunter import registry
 from shunter.params import Among, Between, Growing, declared, named
 from shunter.seeding import rng
 from shunter.tuning.halving import RUNGS, drawn_settings, halved
-from shunter.tuning.sampling import METHODS, ExponentialWeights, sampled, search_named
+from shunter.tuning.sampling import FRUITLESS, METHODS, ExponentialWeights, sampled, search_named
 from shunter.tuning.spaces import SearchedParam, choosable, space_of, spaces_of
 
 
@@ -102,6 +102,25 @@ def test_what_is_abandoned_is_never_the_best() -> None:
 
     for method in ("random", "bluefin"):
         assert "skip" not in sampled(search_named(method, spaces_of("las"), 30, 0), ["las"], evaluate)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_search_ends_once_all_settings_are_tried(method: str) -> None:
+    if method in ("tpe", "cmaes"):
+        pytest.importorskip("optuna")
+        pytest.importorskip("cmaes")
+    search, batches = search_named(method, [space_of("fifo")], 4000, 0), 0
+    ask = search.ask
+
+    def counted():
+        nonlocal batches
+        batches += 1
+        return ask()
+
+    search.ask = counted
+    sampled(search, ["fifo"], lambda policies: [distance(policy) for policy in policies])
+    assert len(search.seen) == 3  # fifo has a choice of three
+    assert batches < FRUITLESS + 30
 
 
 def test_exponential_weights_learn_which_category_pays() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from shunter.seeding import rng
-from shunter.tuning.sampling import DRAWS
 from shunter.tuning.spaces import PolicySpace
 
 HALVING = "halving"
 RUNGS = 4  # an eighth, a quarter, half and all of the time
 BEGUN = 2  # settings that are begun, in times of the budget
+DRAWS = 50  # in times of the budget, after which no more settings are looked for that are new
 
 ValuesAt = Callable[[Sequence[str], float], Sequence[float]]  # of policies after a part of the time; smaller is better
 

@@ -24,7 +24,7 @@ from shunter.world import F64
 
 METHODS = ("random", "bluefin", "bluefin-one", "tpe", "cmaes")
 BATCH = 8  # settings that are run at the same time
-DRAWS = 50  # after which a search gives up finding settings that are new and don't contradict each other
+FRUITLESS = 50  # batches in a row, none of them new and free of contradictions, after which all settings count as tried
 EXPLORED = 0.5  # part of the budget after which the best settings are refined
 WIDEST, NARROWEST = 0.3, 0.03  # how far they are varied, at first and in the end
 REFINED = 3  # settings that are varied
@@ -72,15 +72,14 @@ class SettingSearch(ABC):
 
 
 def sampled(search: SettingSearch, begin: Sequence[str], evaluate: Evaluate) -> str:
-    """Try ``begin``, then what the search asks for, until its budget is used; returns the best policy."""
+    """Try ``begin``, then what the search asks for, until its budget or the space is used up; returns the best policy."""
     found = dict(zip(begin, evaluate(begin), strict=True))
     search.seen.update(found)
-    for _ in range(DRAWS * search.budget):
-        left = search.budget - len(search.seen)
-        if left <= 0:
-            break
+    fruitless = 0
+    while (left := search.budget - len(search.seen)) > 0 and fruitless < FRUITLESS:
         asked = search.ask()
         new = list(dict.fromkeys(each.text for each in asked if each.text and each.text not in search.seen))[:left]
+        fruitless = 0 if new else fruitless + 1
         values = dict(zip(new, evaluate(new), strict=True)) if new else {}
         known = [each for each in asked if not each.text or each.text in values or each.text in search.seen]
         search.tell(known, [values.get(each.text, search.seen.get(each.text, math.inf)) for each in known])
@@ -97,10 +96,12 @@ class RefiningSearch(SettingSearch):
             chosen = [alive[at % len(alive)] for at in range(len(self.seen), len(self.seen) + BATCH)]
             return [self.candidate(space, self.spaces[space].drawn(self.draws)) for space in chosen]
         best = sorted(self.results, key=lambda each: each[0])
-        parents = [each for at, (_, each) in enumerate(best) if each.text not in {b.text for _, b in best[:at]}]
+        firsts: dict[str, DrawnSettings] = {}
+        for _, each in best:
+            firsts.setdefault(each.text, each)
         share = (self.used - EXPLORED) / (1 - EXPLORED)
         width = WIDEST * (NARROWEST / WIDEST) ** share
-        return [self._varied(parents[:REFINED], width) for _ in range(BATCH)]
+        return [self._varied(list(firsts.values())[:REFINED], width) for _ in range(BATCH)]
 
     def _alive(self) -> list[int]:
         """The policies that are left: half of them after each of equal parts of the exploring."""
