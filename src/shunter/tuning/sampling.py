@@ -72,7 +72,7 @@ class SettingSearch(ABC):
 
 
 def sampled(search: SettingSearch, begin: Sequence[str], evaluate: Evaluate) -> str:
-    """Try ``begin``, then what the search asks for, until its budget or the space is used up; returns the best policy."""
+    """Try ``begin``, then what the search asks for, until its budget or the space is used up; returns the best."""
     found = dict(zip(begin, evaluate(begin), strict=True))
     search.seen.update(found)
     fruitless = 0
