@@ -28,12 +28,13 @@ from numpy.typing import NDArray
 from shunter import clusters, registry
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.model import GPU, Trace
-from shunter.reproduce.qoredl.design import GRACE_S, LOADS, SLACK, TESTBEDS, workload
+from shunter.model import Trace
+from shunter.reproduce.qoredl.design import LOADS, TESTBEDS, workload
 from shunter.scaling.curves import Scaling
 from shunter.seeding import rng
 from shunter.setup import JITTER_MS, read_trace
 from shunter.sim import Scenario, Simulator
+from shunter.traces.made_deadlines import with_deadlines
 from shunter.world import F64
 
 OURS, BASE, INFORMED = "elastic", "saf:backfill=easy", "saf:backfill=easy,estimate=declared"
@@ -41,7 +42,6 @@ SEEDS, JOBS, EVERY = 10, 120, 2
 MOVES = 8  # of the arrivals, where ours is above the aim
 AIM = 1.2
 LEAST_S = 60.0
-OVERSTATED = (1.0, 2.0)  # declared over true work of synthetic jobs
 
 
 class Waits(NamedTuple):
@@ -91,12 +91,8 @@ def places() -> dict[str, Place]:
 
 def synthetic(ranged: bool, load: float, seed: int, jobs: int) -> Trace:
     """Synthetic jobs with declared work, deadlines and, where wanted, ranges."""
-    trace, draw = read_trace(f"synthetic:jobs={jobs},gpus=64,load={load:g},seed={seed}"), rng(seed, "undated waits")
-    declared = np.rint(trace.duration * draw.uniform(*OVERSTATED, jobs)).astype(np.int64)
-    deadline = np.rint(declared * draw.uniform(*SLACK, jobs) + GRACE_S * 1000).astype(np.int64)
-    asked = trace.gpus // GPU
-    least, most = np.maximum(asked // 2, 1) * ranged, 2 * np.maximum(asked, 1) * ranged
-    return dataclasses.replace(trace, declared=declared, deadline=deadline, min_gpus=least, max_gpus=most)
+    trace = read_trace(f"synthetic:jobs={jobs},gpus=64,load={load:g},seed={seed}")
+    return with_deadlines(trace, rng(seed, "undated waits"), deadlines=1.0, elastic=float(ranged))
 
 
 def mixed(trace: Trace, every: int) -> Trace:

@@ -544,12 +544,13 @@ def jobs_of(text: str) -> int:
 def _synthetic_choices(text: str) -> dict[str, Any]:
     values: dict[str, Any] = {"jobs": 5000, "seed": 0}
     kinds = {"like": str, "jobs": int, "seed": int, "gpus": int, "load": float, "arrivals": str}
+    kinds |= {"deadlines": float, "elastic": float}
     for part in filter(None, text.partition(":")[2].split(",")):
         key, _, value = part.partition("=")
         try:
             values[key] = kinds[key](value)
         except (KeyError, ValueError):
-            form = "synthetic:like=NAME,jobs=N,seed=N,gpus=N,load=X,arrivals=batch|poisson"
+            form = "synthetic:like=NAME,jobs=N,seed=N,gpus=N,load=X,arrivals=batch|poisson,deadlines=X,elastic=X"
             raise TraceError(f"trace '{text}': must be {form}, got '{part}'") from None
     return values
 

@@ -34,10 +34,14 @@ shunter trace synth busy.parquet --like philly --gpus 256 --load 1.1
 
 shunter trace synth shareable.parquet --fit our_jobs.csv
 
+shunter trace synth dated.parquet --gpus 64 --load 1.2 --deadlines 0.5 --elastic 0.5
+
 shunter trace synth at_once.parquet --from our_jobs.csv --arrivals batch
 """
 
 _LIKE = "A published trace: helios-venus, helios-earth, helios-saturn, helios-uranus, philly or pai."
+_DEADLINES = "Share of the jobs with a made-up deadline."
+_ELASTIC = "Share of the jobs that may have half to twice the GPUs they ask for."
 _LOAD = "Requested over available GPU time; stretches the arrivals, not the jobs."
 
 
@@ -65,6 +69,8 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
     arrivals: Annotated[
         str | None, typer.Option("--arrivals", metavar="HOW", help="batch: all at once; poisson: no rhythm, no bursts.")
     ] = None,
+    deadlines: Annotated[float, typer.Option("--deadlines", metavar="X", min=0.0, max=1.0, help=_DEADLINES)] = 0.0,
+    elastic: Annotated[float, typer.Option("--elastic", metavar="X", min=0.0, max=1.0, help=_ELASTIC)] = 0.0,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
@@ -76,13 +82,15 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
     Without --like, --fit or --from it is like the published ones in general, for 128 GPUs at a load of 0.9.
     """
     format = with_columns(format, columns)  # noqa: A001
-    _check_options({"--like": like, "--fit": fit, "--from": take}, jobs, load, gpus, arrivals)
+    _check_options({"--like": like, "--fit": fit, "--from": take}, jobs, load, gpus, arrivals, deadlines + elastic > 0)
     if (format or on_bad_row) and fit is None and take is None:
         raise TraceError("--format and --on-bad-row are about the FILE of --fit or --from; give one of these")
     check_trace_file(out, force)
 
     from shunter import traces
+    from shunter.seeding import rng
     from shunter.traces import twins
+    from shunter.traces.made_deadlines import with_deadlines
     from shunter.traces.synthetic import synthetic
 
     if fit:
@@ -97,6 +105,8 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
         made = synthetic(5000 if jobs is None else jobs, seed, gpus, load, like or "")
     if arrivals:
         made = twins.rearranged(made, arrivals, seed)
+    if deadlines or elastic:
+        made = with_deadlines(made, rng(seed, "synthetic.deadlines"), deadlines, elastic)
     traces.write(made, out)
     _tell(made, out, like, gpus)
     if fit:
@@ -106,7 +116,12 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
 
 
 def _check_options(
-    sources: dict[str, object], jobs: int | None, load: float | None, gpus: int | None, arrivals: str | None
+    sources: dict[str, object],
+    jobs: int | None,
+    load: float | None,
+    gpus: int | None,
+    arrivals: str | None,
+    dated: bool,
 ) -> None:
     """Refuse options that contradict each other, before anything is read."""
     given = [name for name, value in sources.items() if value is not None]
@@ -120,9 +135,10 @@ def _check_options(
     if source == "--from":
         if jobs is not None:
             raise TraceError("--from takes all jobs of the file; drop --jobs, or make a twin with --fit instead")
-        if load is None and arrivals is None:
+        if load is None and arrivals is None and not dated:
             raise TraceError(
-                "--from alone changes nothing; add --arrivals batch, --arrivals poisson, or --load X --gpus N"
+                "--from alone changes nothing; add --arrivals batch, --arrivals poisson, --load X --gpus N, or"
+                " --deadlines X"
             )
     if source in ("--fit", "--from") and (load is None) != (gpus is None):
         missing, there = ("--gpus N", "--load") if gpus is None else ("--load X", "--gpus")

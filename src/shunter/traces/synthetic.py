@@ -12,6 +12,7 @@ import numpy as np
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
 from shunter.seeding import rng
+from shunter.traces.made_deadlines import with_deadlines
 from shunter.traces.twins import rearranged, twin
 from shunter.world import F64, I64
 
@@ -40,17 +41,22 @@ def synthetic(
     load: float | None = None,
     like: str = "",
     arrivals: str = "",
+    deadlines: float = 0.0,
+    elastic: float = 0.0,
 ) -> Trace:
     """A made-up trace: a twin of a published one if ``like`` names it, else the generic one of this module.
 
     Its GPU time is ``load`` times what ``gpus`` GPUs offer between its first and last submission: by default 0.9 of
     128, or as in the published trace. ``arrivals`` may be ``batch`` or ``poisson`` instead of a rhythm with bursts.
+    ``deadlines`` and ``elastic`` are the shares of the jobs with a deadline, and of those that can be resized.
     """
     if like:
         made = twin(like, jobs, seed, load, gpus)
     else:
         made = _generic(jobs, seed, 128 if gpus is None else gpus, 0.9 if load is None else load)
-    return rearranged(made, arrivals, seed) if arrivals else made
+    if arrivals:
+        made = rearranged(made, arrivals, seed)
+    return with_deadlines(made, rng(seed, "synthetic.deadlines"), deadlines, elastic) if deadlines or elastic else made
 
 
 def _generic(jobs: int, seed: int, gpus: int, load: float) -> Trace:

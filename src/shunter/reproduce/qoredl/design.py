@@ -17,13 +17,12 @@ from shunter.cluster import Cluster, Overheads
 from shunter.model import GPU, Trace
 from shunter.scaling.curves import Scaling, ScalingCurve
 from shunter.seeding import rng
+from shunter.traces.made_deadlines import GRACE_S, SLACK
 
 RESTART_S = 25.0  # of a change of width, as published
 MOST_WORKERS = 9
 SLOT_CPUS = 4  # of an instance on the CPU testbeds
 CPU_RANGE = (0.475, 2.01)  # of these, that an instance may have
-SLACK = (0.66, 2.44)  # a deadline is this many times the declared run time ...
-GRACE_S = 750.0  # ... and this much later
 DECLARED_S = (600.0, 7200.0)  # run times as declared, log-uniform
 NEEDED = (0.5, 1.0)  # of the declared iterations: where training really ends
 LOADS = (0.8, 1.2, 1.6)  # work that comes over what the cluster can do
