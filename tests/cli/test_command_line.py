@@ -407,3 +407,16 @@ def test_no_help_of_an_option_is_cut():
 
 def test_an_option_may_come_before_the_file_of_a_sweep():
     assert "nothing.toml: there is no such file" in shunter("sweep", "--out", "x", "nothing.toml").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "run"], "--report FILE"),
+        (["advise", "nowhere"], "nowhere: no such file or folder"),
+    ],
+)
+def test_what_newcomers_try_is_answered_with_what_to_do(arguments: list[str], said: str) -> None:
+    answer = CliRunner().invoke(app, arguments)
+    assert answer.exit_code == 2
+    assert said in " ".join(answer.output.split())

@@ -119,6 +119,8 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     """
     format = with_columns(format, columns)  # noqa: A001
     history, cluster = _imported(history, cluster)
+    if cluster is None and not _is_there(history):
+        raise RunError(f"{history}: no such file or folder; 'shunter slurm import {history}' makes a folder")
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster site/cluster.toml, or --cluster 40x8")
 
@@ -147,6 +149,10 @@ def _imported(history: str, cluster: str | None) -> tuple[str, str | None]:
     if not jobs.is_file():
         return history, cluster
     return str(jobs), cluster or (str(machines) if machines.is_file() else None)
+
+
+def _is_there(history: str) -> bool:
+    return history == "-" or history.startswith("synthetic") or Path(history).exists()
 
 
 def _text(path: Path | None) -> str | None:

@@ -41,6 +41,10 @@ from shunter.cli.old_names import renamed
 from shunter.errors import InputError, ShunterError
 
 HELP = ["-h", "--help"]
+OPTIONS_OF_OTHERS = {
+    "report": "simulate, compare and others write a page with --report FILE",
+    "plot": "simulate and compare write figures with --figures DIR",
+}
 READER_GONE = 141  # as a shell reports a process that SIGPIPE ended
 
 
@@ -50,6 +54,13 @@ class Commands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments; options go by their present names."""
         return super().parse_args(ctx, renamed(args))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of this name; what is an option of others is said to be one."""
+        if args and args[0] in OPTIONS_OF_OTHERS and args[0] not in self.commands:
+            note(f"there is no command '{args[0]}'; {OPTIONS_OF_OTHERS[args[0]]}", "error", "bold red")
+            raise typer.Exit(2)
+        return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **more: Any) -> Any:
         """Understand the arguments."""
