@@ -56,7 +56,9 @@ def test_policies_are_compared_on_the_same_jobs_seed_by_seed(monkeypatch):
     assert np.isfinite(found.values("Elastic", "efficiency")).all()
     claims = {claim: printed for claim, printed, _ in found.findings()}
     assert claims["deadlines met, Qore-DL over Kubeflow"] == "up to +42.4%"
-    assert "Qore-DL" in page.page(found, "shunter reproduce qoredl")
+    text = page.page(found, "shunter reproduce qoredl")
+    assert "Qore-DL" in text
+    assert "no intervals: there are too few seeds" in text
 
 
 def test_the_command_prints_json_and_refuses_what_it_does_not_know(monkeypatch):

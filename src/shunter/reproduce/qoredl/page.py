@@ -7,7 +7,7 @@ from shunter.report.html.page import points as bullets
 from shunter.reproduce.qoredl import paper
 from shunter.reproduce.qoredl.design import ASSUMED, CHOSEN_BY, OURS
 from shunter.reproduce.qoredl.study import QoredlStudy
-from shunter.reproduce.qoredl.view import DEFINED, headings, met_rows, points, rest_rows, setting_rows
+from shunter.reproduce.qoredl.view import defined, headings, met_rows, points, rest_rows, setting_rows
 from shunter.run_folder import versions
 
 
@@ -30,7 +30,7 @@ def page(study: QoredlStudy, command: str) -> str:
             [
                 table("Of those that could be met alone", ["policy", *cells, "mean"], met_rows(study)),
                 table("Means of all", ["policy", "late", "moves a job", "efficiency"], rest_rows(study)),
-                bullets(DEFINED),
+                bullets(defined(study)),
             ],
         ),
         Section(

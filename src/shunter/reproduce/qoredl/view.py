@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.console import Group, RenderableType
 
 from shunter.report.bootstrap import Estimate
@@ -15,10 +17,16 @@ from shunter.reproduce.writing import interval
 DEFINED = (
     "met: share of the deadlines that could be met alone; efficiency: instance time at the width asked for over that"
     " which was used",
-    "in parentheses: 95 % intervals over seeds, of differences seed by seed",
     "prediction: users declare an upper bound of the work, and policies plan with it (none); noisy and true put a"
     f" prediction in its place, noisy with a mean error of {NOISE:.0%} of the declared run; no policy sees the truth",
 )
+
+
+def defined(study: QoredlStudy) -> list[str]:
+    """What words and parentheses mean."""
+    if any(math.isfinite(found.low) for _, _, found in study.findings()):
+        return [*DEFINED, "in parentheses: 95 % intervals over seeds, of differences seed by seed"]
+    return [*DEFINED, "no intervals: there are too few seeds for them"]
 
 
 def points(found: Estimate) -> str:
@@ -30,7 +38,9 @@ def points(found: Estimate) -> str:
 
 def view(study: QoredlStudy) -> RenderableType:
     """Deadlines met by testbed and load, the rest, and what is claimed."""
-    return Group(met(study), rest(study), claims(study), *views.notes(*DEFINED, *paper.WHY, *ASSUMED, *CHOSEN_BY))
+    return Group(
+        met(study), rest(study), claims(study), *views.notes(*defined(study), *paper.WHY, *ASSUMED, *CHOSEN_BY)
+    )
 
 
 def setting_rows(study: QoredlStudy) -> list[list[str]]:
