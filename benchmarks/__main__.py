@@ -22,6 +22,7 @@ GROUPS: dict[str, Callable[[Trace, Size], Iterator[Row]]] = {
     "speeds": measures.speeds,
     "turns": measures.turns,
     "resizing": measures.resizing,
+    "sharing": measures.sharing,
     "decisions": measures.decisions,
     "plain-python": measures.plain_python,
     "threads": measures.threads,

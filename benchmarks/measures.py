@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks import equality, peers, workload
 from benchmarks.plain_policy import PlainFifo
-from shunter import clusters, registry
+from shunter import clusters, extras, registry, simulation
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
@@ -29,6 +29,7 @@ from shunter.network.models import catalogue
 from shunter.network.placing import Costs, TierNetwork, shape_of
 from shunter.report.metrics import jct_ms
 from shunter.reproduce.dally.design import workloads
+from shunter.setup import set_up
 from shunter.sim import Scenario, Simulator
 
 STATIC = [f"{name}blocking={rule}" for rule in ("strict", "skip") for name in
@@ -39,6 +40,7 @@ STOPPING = ["las", "tiresias", "tiresias:order=gittins", "tiresias:limits=none"]
 PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", *STOPPING, "dally", "gandiva",
               "marshal", "themis", "themis:auction=greedy"]  # fmt: skip
 RESIZING = ["elastic", "optimus", "slaq", "qoredl", "saf:backfill=easy"]  # the last one for comparison
+LUCID = ["lucid:estimate=none", "lucid:estimate=rolling", "lucid:refit=0"]  # the last one by its model
 TURNS = [*STOPPING, "gandiva:slicing=true", "gandiva:slicing=true,packing=true"]  # many stops while others wait
 GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
 CARRIED_LOAD = 0.6  # strict queues are short at this one
@@ -181,6 +183,17 @@ def _served(jobs: Trace, simulator: Simulator) -> str:
     changes = f"{(kinds == w.MOVE).sum():,} changes of width, {(kinds == w.PREEMPT).sum():,} stops"
     delays = f"others {late.mean() / HOUR_MS:.1f} h later, P99 {np.percentile(late, 99) / HOUR_MS:.0f} h"
     return f"{met:.1f} % of deadlines met, {delays}; {changes}"
+
+
+def sharing(trace: Trace, size: Size) -> Iterator[Row]:
+    """Lucid, which profiles jobs and lets them share GPUs; its model was fitted to the first jobs before."""
+    begin = int(trace.submit[4 * size.turns]) // 1000
+    setup = set_up(trace, workload.cluster(), since=str(begin))
+    for text in LUCID if extras.is_there("interpret.glassbox") else LUCID[:-1]:
+        named = simulation.resolve(text)
+        named = named.with_past(simulation.learned_before(named.policy, setup))
+        took = best_of(1 + size.repeats, lambda named=named: simulation.run(setup, named))  # type: ignore[misc]
+        yield Row(f"shares GPUs: {text}", "jobs per second of CPU", len(setup.trace) / took.cpu, "jobs/s", 20_000)
 
 
 def turns(trace: Trace, size: Size) -> Iterator[Row]:

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
 
-from benchmarks import peers  # noqa: E402
+from benchmarks import measures, peers  # noqa: E402
 from benchmarks.against import TimedRun, compared  # noqa: E402
 from benchmarks.measures import Row  # noqa: E402
 
@@ -39,6 +39,7 @@ def test_it_says_what_it_was_measured_on(told):
         "preemptive",
         "turns",
         "resizes",
+        "shares GPUs",
         "--decisions",
         "plain Python",
         "growth",
@@ -60,6 +61,12 @@ def test_every_line_of_the_table_has_a_row_with_an_aim(told, what):
 def test_policies_that_stop_jobs_are_measured(told, policy):
     (row,) = [row for row in told["rows"] if row["what"] == f"preemptive: {policy}"]
     assert row["aim"] == 20_000
+
+
+def test_lucid_is_measured_with_its_model_and_without(told):
+    pytest.importorskip("interpret.glassbox")
+    found = [row["what"].partition(": ")[2] for row in told["rows"] if row["what"].startswith("shares GPUs")]
+    assert found == measures.LUCID
 
 
 def test_the_peers_give_the_same_schedule(told):

@@ -128,6 +128,21 @@ def test_no_rule_protects_jobs_still_to_come():
     assert easy_wait.sum() > 10 * wait.sum()
 
 
+def test_easy_can_lose_under_fifo_too_and_conservative_backfilling_does_not():
+    """The last job passes on the GPU that the first of the queue leaves over; a hundred jobs behind it need it."""
+    rows = [(0, 100, 3), (1, 100, 3), *[(2, 10, 4)] * 100, (3, 10_000, 1)]
+    submit, duration, gpus = (np.array(column) for column in zip(*rows, strict=True))
+    names = [str(job) for job in range(len(rows))]
+    trace = Trace.of("t", names, submit=submit * 1000, duration=duration * 1000, gpus=gpus * GPU)
+    means = {}
+    for backfill in ("none", "easy", "conservative"):
+        policy = registry.policy(f"fifo:{EXACT},backfill={backfill}")
+        begun = starts(trace, policy, Cluster("c", (NodeGroup(1, 4),)))
+        means[backfill] = (begun + trace.duration - trace.submit).mean()
+    assert means["easy"] > 10 * means["none"]
+    assert means["conservative"] == means["none"]
+
+
 def starts(trace, policy, cluster):
     simulator = Simulator(trace, cluster)
     simulator.run(policy)
