@@ -31,6 +31,7 @@ from shunter.reproduce.lucid.design import (
 from shunter.reproduce.lucid.experiment import EXPERIMENT, MEASURES
 from shunter.reproduce.lucid.paper import printed
 from shunter.reproduce.numbers import about_sharing
+from shunter.reproduce.qssf import design as qssf
 from shunter.reproduce.study import Part
 
 SHARES = ("profiled share", "ended in profiler share", "packed share")
@@ -75,6 +76,16 @@ def test_ours_and_each_tiresias_that_it_is_held_to_run_on_the_same_machines():
     assert {s.variant for s in (*SEARCHED, OURS, *VARIANTS)} == {DEARER}
     assert set(DATA["venus"].schedulers) & set(SEARCHED) == set(SEARCHED)
     assert (LUCID.variant, TIRESIAS.variant) == ("", STOPS)
+
+
+@pytest.mark.parametrize("jobs", [*DATA.values(), *qssf.DATA.values()], ids=lambda jobs: jobs.title)
+def test_every_table_with_learned_estimates_has_the_baseline_that_they_must_beat(jobs):
+    assert "easypp" in [scheduler.policy for scheduler in jobs.schedulers]
+
+
+def test_jobs_with_requested_times_have_the_order_by_them_beside_qssf():
+    run = {scheduler.policy for scheduler in qssf.DATA["aaic"].schedulers}
+    assert {"saf:estimate=limit", "saf:estimate=limit,backfill=easy"} <= run
 
 
 @pytest.mark.usefixtures("_few_jobs")

@@ -1,4 +1,4 @@
-"""What is run: the artifact's schedulers, Lucid and Lucid without each of its parts, on Venus under two rules."""
+"""What is run: the artifact's schedulers, EASY++, Lucid and Lucid without each of its parts, on Venus and AAIC."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ AS_PUBLISHED = (
 FIFO = Scheduler("FIFO", "fifo", 7)
 SJF = Scheduler("SJF", "sjf:estimate=oracle", 5)
 EASY = Scheduler("FIFO with EASY", "fifo:backfill=easy,estimate=oracle", 9)
+PLUS_PLUS = Scheduler("EASY++", "easypp", 9)  # no oracle, unlike the one before: what learned estimates must beat
 QSSF = Scheduler("QSSF", "qssf:refit=0", 3)
 TIRESIAS = Scheduler("Tiresias", "tiresias", 1, STOPS)
 DEAR_TIRESIAS = Scheduler("Tiresias, 62 s a stop", "tiresias", 1, DEARER)
@@ -43,8 +44,8 @@ SEARCHED = (
     FIVE_QUEUES,
     GITTINS,
 )  # on the same machines as ours, which are compared with each
-COMPARED = (*SEARCHED, LUCID, SKIPS, NO_ESTIMATE)  # with ours, repeat by repeat
-RIVALS = (FIFO, SJF, EASY, QSSF, TIRESIAS, *SEARCHED, LUCID, PUBLISHED_TRUTH, OURS)
+COMPARED = (*SEARCHED, PLUS_PLUS, LUCID, SKIPS, NO_ESTIMATE)  # with ours, repeat by repeat
+RIVALS = (FIFO, SJF, EASY, PLUS_PLUS, QSSF, TIRESIAS, *SEARCHED, LUCID, PUBLISHED_TRUTH, OURS)
 VARIANTS = (SKIPS, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TRUTH)
 SCHEDULERS = (*RIVALS, *VARIANTS, THEIR_ESTIMATE)
 
