@@ -44,12 +44,13 @@ CASES = (
     Added("a job of 72 hours on 64 GPUs that declares 5 minutes", 1, 1, 64, 72 * HOUR, 5 * MINUTE),
     Added("5 jobs of 2 hours on 64 GPUs", 5, 1, 64, 2 * HOUR, 2 * HOUR),
     Added("300 jobs of a second on 1 GPU that declare a millisecond", 300, 1, 1, 1000, 1),
+    Added("300 jobs of a second on 1 GPU that declare an hour", 300, 1, 1, 1000, HOUR),
     Added("a job of 30 minutes on 64 GPUs, one node down", 1, 1, 64, HOUR // 2, HOUR // 2, node_down=True),
 )
 
 
 def beside(dated: Trace, added: Added) -> tuple[Trace, tuple[Fault, ...]]:
-    """The jobs with deadlines, those beside them, and what fails."""
+    """The jobs with deadlines, those beside them, of a user of their own, and what fails."""
     begin, span = int(dated.submit[0]), int(dated.submit[-1] - dated.submit[0])
     first = begin + span // 4 if added.number else begin
     count = added.number or span // added.every
@@ -60,13 +61,15 @@ def beside(dated: Trace, added: Added) -> tuple[Trace, tuple[Fault, ...]]:
         "declared": added.declared * ones,
         "gpus": added.gpus * GPU * ones,
         "deadline": 0 * ones,
+        "user": len(dated.users) * ones,
         "min_gpus": 0 * ones,
         "max_gpus": 0 * ones,
     }
     joined = {name: np.concatenate([getattr(dated, name), values]) for name, values in columns.items()}
     order = np.argsort(joined["submit"], kind="stable")
     names = [f"j{at}" for at in range(len(order))]
-    trace = Trace.of("beside", names, **{name: values[order] for name, values in joined.items()})
+    users = (*dated.users, "beside")
+    trace = Trace.of("beside", names, **{name: values[order] for name, values in joined.items()}, users=users)
     return trace, (Fault(first, 0, first + 2 * span),) if added.node_down else ()
 
 

@@ -359,7 +359,7 @@ def test_elastic_knows_whom_it_serves_first_when_rows_change():
         was = part.rows.taken[chosen]
         still = before.firsts[: before.firsts_size[0]]
         assert was.tolist() == [job for job in still if simulator.world.jobs[w.STATE, job] < w.DONE]
-        for name in ("area", "first_until", "first_kind", "patient_for"):
+        for name in ("area", "first_until", "first_kind", "charged", "last_run", "former_runs", "stops", "patient_for"):
             assert getattr(now, name)[chosen].tolist() == getattr(before, name)[was].tolist()
         assert (now.next_first.tolist(), now.next_search.tolist()) == (
             before.next_first.tolist(),
@@ -370,14 +370,53 @@ def test_elastic_knows_whom_it_serves_first_when_rows_change():
 
 
 def test_elastic_goes_on_with_other_jobs():
-    """What it learned of ended jobs stays; nobody of the other trace is served first, or charged."""
+    """What it learned of ended jobs without a user stays; nobody of the other trace is served first, or charged."""
     machines, subject = clusters.load("8x8"), registry.policy("elastic:patience=0.02")
     first, second = (undated_waits.mixed(undated_waits.synthetic(True, 1.6, 3, jobs), 2) for jobs in (160, 90))
+    first = dataclasses.replace(first, user=np.where(np.arange(len(first)) % 2, first.user, -1))
     memory = Simulator(first, machines).run(subject)
     assert memory.form.memory.own.next_first.max() > 0
     other = Simulator(second, machines)
     taken_over = subject.compiled(other.present(), subject.start(machines, memory)).memory.own
     assert taken_over.next_first.max() == 0
-    assert taken_over.above.tolist() == memory.form.memory.own.above.tolist()
+    assert taken_over.above[0].tolist() == memory.form.memory.own.above[0].tolist()
+    assert taken_over.above[0].any()
+    assert memory.form.memory.own.above[1:].any()
+    assert not taken_over.above[1:].any()  # its users are others
     other.run(subject, memory=subject.start(machines, memory))
     assert other.over
+
+
+def test_elastic_learns_what_jobs_need_from_those_of_the_same_user():
+    """Twenty jobs that need many times what they declare make nobody else's deadline look hopeless."""
+    liars = [(0, 2, 0, 0)] * 20
+    jobs = of_one_width(*liars, (60, 300, 300, 0), (61, 30, 30, 60))
+    said = np.where(np.arange(22) < 20, 1000, jobs.declared)
+    gpus = np.where(np.arange(22) < 20, 1, 4) * GPU
+    for user, in_time in ((1, True), (0, False)):
+        users = np.array([*[0] * 21, user])
+        simulator = ran(dataclasses.replace(jobs, declared=said, gpus=gpus, user=users, users=("a", "b")), "elastic")
+        assert met(simulator)[-1] == in_time
+
+
+def test_elastic_charges_a_job_that_can_not_be_stopped_until_it_ends():
+    """It declares a minute, is served first, and takes five hours: those after it wait for the share that it took."""
+    jobs = of_one_width((0, 3000, 3000, 6000), (1, 300, 1, 0), (2, 2, 2, 0))
+    for stoppable, hours in ((True, 2), (False, 10)):
+        may = dataclasses.replace(jobs, checkpointable=np.array([True, stoppable, True]))
+        simulator = Simulator(may, Cluster("c", (NodeGroup(1, 4),)))
+        memory = simulator.run(registry.policy("elastic:owed=0.5"), until=400 * MINUTE)
+        own = memory.form.memory.own
+        assert hours - 1 < own.next_first.max() / (60 * MINUTE) < hours + 2
+
+
+def test_elastic_serves_a_job_first_once_at_a_time():
+    """It finds no CPUs, and waits for ten times as long as when it was chosen, while it is first still."""
+    jobs = of_one_width((0, 900, 900, 0), (0, 900, 900, 2000), (1, 500, 500, 0))
+    jobs = dataclasses.replace(
+        jobs, gpus=np.array([1, 60, 1]) * GPU, cpus=np.array([8000, 0, 1000]), checkpointable=np.arange(3) > 0
+    )
+    simulator = Simulator(jobs, Cluster("c", (NodeGroup(1, 64, cpus=8),)))
+    memory = simulator.run(registry.policy("elastic:patience=0.02"), until=400 * MINUTE)
+    assert simulator.world.jobs[w.STARTED].tolist() == [0, 0, -1]
+    assert memory.form.memory.own.firsts_size.tolist() == [1]

@@ -27,6 +27,10 @@ from shunter.model import Action, Plan, Preempt, Refusal, Resize, Start, Timer, 
 from shunter.world import I64
 
 ROUNDING_S = 0.01  # a wait may end so much too early
+REQUEST = [
+    *(w.SUBMIT, w.GPUS, w.SHARE, w.USER, w.VC, w.TYPE, w.LIMIT, w.CPU, w.MEM, w.DEADLINE, w.MODEL, w.DECLARED, w.NAME),
+    *(w.ACCOUNT, w.SPAN, w.MIN_GPUS, w.MAX_GPUS, w.CURVE),
+]  # of a job, in the view: what a policy may take for settled once it has seen the job
 RELEASES_A_ROUND = 1_000_000  # room for what is released on paper within one
 Levers = frozenset[str]
 
@@ -128,6 +132,7 @@ class LiveBackend:
         self._machines: Machines = machines_of(manager.nodes(), racks=self._racks)
         self._round: Round | None = None
         self._replica: Replica | None = None
+        self._requests: I64 = np.zeros(0, np.int64)  # of its jobs
         self._generation = 0
         self._order: Sequence[int] | None = None  # of the waiting jobs in this round, where the policy has one
         self._starting: dict[str, tuple[tuple[int, ...], int]] = {}  # planned, and since when (ms)
@@ -274,18 +279,19 @@ class LiveBackend:
         replica = Replica(
             snapshot, self._machines, self.names, waiting, ended=ended, stoppable=self._stoppable, widths=self._widths
         )
-        moved = None
+        moved, requests = None, replica.simulator.world.jobs[REQUEST]  # users change their jobs at any time
         if (
             previous is None
             or previous.machines is not self._machines
             or [job.id for job in previous.jobs] != [job.id for job in replica.jobs]
             or (previous.bound, previous.node_sets) != (replica.bound, replica.node_sets)
+            or not np.array_equal(self._requests, requests)
         ):
             self._generation += 1
             before = previous.jobs if previous is not None else ()
             moved = np.array([replica.rows.get(job.id, -1) for job in before], np.int64)
         view = LiveView(replica, self._generation, moved, self._past)
-        self._replica = replica
+        self._replica, self._requests = replica, requests
         self._round, self._order = (
             Round(self.number, snapshot, view, replica.jobs, scope=self.scope, looked=looked),
             None,

@@ -214,7 +214,7 @@ class Replica:
         for row, job in enumerate(self.jobs):
             if job.over:
                 took = max(job.end - job.start, 0)
-                table[[w.STARTED, w.ENDED_AT, w.EXECUTED], row] = job.start, job.end, took
+                table[[w.STARTED, w.BEGUN, w.ENDED_AT, w.EXECUTED], row] = job.start, job.start, job.end, took
                 table[w.ATTAINED, row] = took * max(job.gpus, 1)
                 world.progress[w.WORK, row] = took
             elif job.id in held:

@@ -20,7 +20,7 @@ from datetime import datetime
 from shunter.live.hints import LATEST, MOST, NO_HINTS, JobHints
 
 PREFIX = "shunter:"
-PAIR = re.compile(r"(\w+)=([\w.+/:-]+)")
+PAIR = re.compile(r"\b(\w+)=([\w.+/:-]+)")  # from the beginning of a word: else a long one costs its length squared
 SECONDS_BETWEEN = 60.0
 
 _last: dict[str, float] = {}

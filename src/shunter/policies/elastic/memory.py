@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from shunter import world as w
-from shunter.arrays import F1, I1, I2, Arrays, Variables, narrowed
+from shunter.arrays import F1, F2, I1, I2, Arrays, Variables, narrowed
 from shunter.compiled import kernel
-from shunter.model import Renumbering
+from shunter.model import Renumbering, View
 from shunter.scheduling.resizing.known_jobs import work_left
 from shunter.scheduling.resizing.memory import ResizingState
-from shunter.world import I64, World
+from shunter.world import F64, I64, World
 
 NOT_ADMITTED, PUT_OFF, LATER = -1, -2, -3
 MOST_SLOTS = 64
@@ -60,9 +60,14 @@ class ElasticState(Variables):
     area: F1  # (jobs,) GPU-ms of work left of a job that waits
     first_until: I1  # (jobs,) ms; a job that has waited for too long is served first until then, 0: never so far
     first_kind: I1  # (jobs,) why it was
+    charged: F1  # (jobs,) GPU-ms that the share owed was charged for it
+    last_run: F1  # (jobs,) GPU-ms of the run in which it was last seen, while it is served first ...
+    former_runs: F1  # (jobs,) ... and of those before, after which it was queued again
+    stops: I1  # (jobs,) how often that had happened by then
     patient_for: I1  # (jobs,) ms for which it must have waited before it may be first again
     next_first: I2  # (pools, KINDS) ms; when the next such job may be chosen ...
     next_search: I1  # (pools,) ms; ... and when one is looked for again
+    unpaid: F2  # (pools, KINDS) GPU-ms of jobs that are gone, which the share owed is still to be charged
     firsts: I1  # (jobs,) such jobs, in the order in which they were chosen
     firsts_size: I1  # (pools,)
     left: F1  # (jobs,) work left, ms at speed 1
@@ -75,7 +80,7 @@ class ElasticState(Variables):
     burden: F1  # (jobs,) GPU-ms of work left of a job with a deadline
     plans: I2  # (MOST_PLANS, MOST_SLOTS) GPUs of a job, by its place among those with a deadline
     ends: I1  # (MOST_PLANS,) slots of each plan
-    above: F1  # (BINS + 1,) ended jobs that needed at least so many times the work expected of them
+    above: F2  # (users + 1, BINS + 1) their ended jobs that needed at least so many times the work expected of them
     calm: I1  # (MOST_SLOTS,) GPUs of running jobs without a deadline in each slot
     room: I1  # (MOST_SLOTS,) GPUs that one job may take
     edges: F1  # (MOST_SLOTS,) ends of slots, ms from now
@@ -86,9 +91,10 @@ elastic_of = narrowed(ElasticState)
 
 
 def no_job_present(
-    world: World, config: ElasticConfig, before: ElasticState | None, rows: Renumbering | None
+    view: View, config: ElasticConfig, before: ElasticState | None, rows: Renumbering | None
 ) -> ElasticState:
     """No job has come yet; what ended jobs needed, and who is served first, is known from before."""
+    world = view.world
     jobs, vc = world.jobs.shape[1], world.jobs[w.VC] + 1
     pools = int(vc.max(initial=0)) + 1
     counts = np.bincount(vc, minlength=pools)
@@ -108,9 +114,14 @@ def no_job_present(
         area=np.zeros(jobs),
         first_until=by_job(),
         first_kind=by_job(),
+        charged=np.zeros(jobs),
+        last_run=np.zeros(jobs),
+        former_runs=np.zeros(jobs),
+        stops=by_job(),
         patient_for=by_job(),
         next_first=np.zeros((pools, KINDS), np.int64),
         next_search=np.zeros(pools, np.int64),
+        unpaid=np.zeros((pools, KINDS)),
         firsts=by_job(),
         firsts_size=np.zeros(pools, np.int64),
         left=np.zeros(jobs),
@@ -122,7 +133,7 @@ def no_job_present(
         burden=np.zeros(jobs),
         plans=np.zeros((min(jobs, MOST_PLANS), MOST_SLOTS), np.int64),
         ends=np.zeros(min(jobs, MOST_PLANS), np.int64),
-        above=np.zeros(BINS + 1) if before is None else before.above.copy(),
+        above=needs_known(view, before, rows),
         calm=np.zeros(MOST_SLOTS, np.int64),
         room=np.zeros(MOST_SLOTS, np.int64),
         edges=np.zeros(MOST_SLOTS),
@@ -133,24 +144,46 @@ def no_job_present(
     return state
 
 
+def needs_known(view: View, before: ElasticState | None, rows: Renumbering | None) -> F64:
+    """What the ended jobs of each user needed, those without a user first; on another trace users are others."""
+    users = int(view.world.jobs[w.USER].max(initial=-1)) + 2
+    if before is None:
+        return np.zeros((users, BINS + 1))
+    other_users = rows is not None and view.moved is None
+    known = before.above[:1] if other_users else before.above
+    return np.concatenate((known, np.zeros((max(users - len(known), 0), BINS + 1))))
+
+
 def keep_firsts(state: ElasticState, before: ElasticState, rows: Renumbering | None) -> None:
     """The jobs that were served first still are, with what they were charged; ``rows``: where they are now.
 
-    Where no job is left of those before, as on another trace, nothing is kept.
+    A job may be in another pool by now. One that is gone without having ended, since its user holds it, is charged for
+    its runs. Where no job is left of those before, as on another trace, nothing is kept.
     """
     if rows is not None and (rows.moved < 0).all():
         return
-    for name in ("area", "first_until", "first_kind", "patient_for"):
+    for name in (*("area", "first_until", "first_kind", "charged", "last_run", "former_runs", "stops", "patient_for"),):
         values = getattr(before, name)
         getattr(state, name)[:] = values if rows is None else rows.of_jobs(values)
-    for pool in range(min(len(state.first), len(before.first))):
+    for pool in range(len(before.first)):
+        if pool < len(state.first):
+            state.next_first[pool], state.next_search[pool] = before.next_first[pool], before.next_search[pool]
         begin, size = before.first[pool], before.firsts_size[pool]
-        chosen = before.firsts[begin : begin + size]
-        chosen = chosen if rows is None else rows.moved[chosen]
-        chosen = chosen[chosen >= 0]
-        state.firsts[state.first[pool] : state.first[pool] + len(chosen)] = chosen
-        state.firsts_size[pool] = len(chosen)
-        state.next_first[pool], state.next_search[pool] = before.next_first[pool], before.next_search[pool]
+        for row in before.firsts[begin : begin + size].tolist():
+            job = row if rows is None else int(rows.moved[row])
+            if job >= 0:
+                home = state.pool[job]
+                state.firsts[state.first[home] + state.firsts_size[home]] = job
+                state.firsts_size[home] += 1
+            elif pool < len(state.first):
+                took = before.former_runs[row] + before.last_run[row]
+                state.unpaid[pool, before.first_kind[row]] += max(took - before.charged[row], 0.0)
+
+
+@kernel
+def unpaid_of(own: ElasticState, job: int) -> float:
+    """GPU-ms that a job served first took beyond what the share owed was charged for it."""
+    return float(max(own.former_runs[job] + own.last_run[job] - own.charged[job], 0.0))
 
 
 # ------------------------------------------------------------------------------------------- jobs that come

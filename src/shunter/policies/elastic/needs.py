@@ -7,7 +7,7 @@ import math
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.elastic.memory import BINS, PER_ONE, ElasticState, elastic_of
-from shunter.scheduling.resizing.known_jobs import OVERRUN, work_done
+from shunter.scheduling.resizing.known_jobs import OVERRUN, expect, work_done
 from shunter.scheduling.resizing.memory import ResizingState
 from shunter.world import World
 
@@ -24,31 +24,32 @@ def is_said(world: World, job: int) -> bool:
 
 @kernel
 def learn_needs(world: World, state: ResizingState) -> None:
-    """Count the jobs that ended by the work that they needed, over what was said."""
+    """Count the jobs of each user that ended by the work that they needed, over what was said."""
     own = elastic_of(state.own)
     if not own.config.learns:
         return
     for at in range(world.clock[w.N_ENDED]):
         job = world.lists[w.L_ENDED, at]
+        expect(world, state, job)  # where rows have changed since it came, it is not known any more
         if world.jobs[w.STATE, job] == w.DONE and is_said(world, job) and state.expected[job] > 0:
             ratio = world.progress[w.WORK, job] / state.expected[job]
             last = min(max(math.ceil(ratio * PER_ONE - ROUNDING), 1), BINS)
             for place in range(last):
-                own.above[place] += 1
+                own.above[world.jobs[w.USER, job] + 1, place] += 1
 
 
 @kernel
 def left_at(world: World, state: ResizingState, job: int, chance: float) -> float:
-    """Work left of a job, ms at speed 1, that should be enough with this chance, by those that needed no less."""
+    """Work left of a job, ms at speed 1, that should be enough with this chance, by what its user's jobs needed."""
     own, done, said = elastic_of(state.own), work_done(world, job), state.expected[job]
     low, high, seen = int(done / said * PER_ONE), BINS - 1, 1.0 if is_said(world, job) else 0.0
-    trust = TRUST if done < said else 0.0
-    if low > high or seen * own.above[low] + trust <= 0:
+    trust, above = TRUST if done < said else 0.0, own.above[world.jobs[w.USER, job] + 1]
+    if low > high or seen * above[low] + trust <= 0:
         return float(max(OVERRUN * done, 1.0))
-    beyond = (1.0 - chance) * (seen * own.above[low] + trust) + ROUNDING
+    beyond = (1.0 - chance) * (seen * above[low] + trust) + ROUNDING
     while low < high:
         middle = (low + high) // 2
-        if seen * own.above[middle + 1] + (trust if middle + 1 < PER_ONE else 0.0) <= beyond:
+        if seen * above[middle + 1] + (trust if middle + 1 < PER_ONE else 0.0) <= beyond:
             high = middle
         else:
             low = middle + 1

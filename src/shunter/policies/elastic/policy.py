@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from shunter import world as w
 from shunter.arrays import Arrays
+from shunter.capabilities import Ranks
 from shunter.model import Renumbering, View
 from shunter.params import param
 from shunter.policies.elastic.memory import ElasticConfig, ElasticState, no_job_present
 from shunter.policies.elastic.serving import decide
-from shunter.scheduling.resizing.policy import Resizing
+from shunter.scheduling.resizing.policy import Resizing, ResizingMemory
+from shunter.world import I64
 
 HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True)
-class Elastic(Resizing):
+class Elastic(Resizing, Ranks):
     """Meets deadlines with the least GPU time; spare GPUs go to the jobs that gain most, the rest to jobs without one.
 
     A job is admitted if some share of the GPUs meets its deadline beside those due before it, or in place of one that
@@ -72,4 +77,14 @@ class Elastic(Resizing):
         """The jobs by pool."""
         times = self.pays, self.rest * 1000, self.patience * HOUR_MS
         config = ElasticConfig(*times, self.owed, self.overtakes, self.caution, self.hope, self.remaining == "declared")
-        return no_job_present(view.world, config, before if isinstance(before, ElasticState) else None, rows)
+        return no_job_present(view, config, before if isinstance(before, ElasticState) else None, rows)
+
+    def ranking(self, view: View, memory: ResizingMemory) -> I64:
+        """As it starts jobs: those that waited too long, those that can meet their deadline, then the least work."""
+        own, found = self.compiled(view, memory).memory.own, dict[int, None]()
+        for of, size in ((own.firsts, own.firsts_size), (own.dated, own.dated_size), (own.line, own.line_size)):
+            for begin, count in zip(own.first.tolist(), size.tolist(), strict=True):
+                rows = of[begin : begin + count]
+                found |= dict.fromkeys(rows[own.share[rows] >= 0].tolist() if of is own.dated else rows.tolist())
+        first = [job for job in found if view.jobs.state[job] == w.PENDING]
+        return np.array([*first, *np.setdiff1d(view.pending, first).tolist()], np.int64)

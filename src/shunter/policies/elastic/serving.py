@@ -14,6 +14,7 @@ from shunter.policies.elastic.memory import (
     catch_up,
     elastic_of,
     note_runners,
+    unpaid_of,
 )
 from shunter.policies.elastic.needs import learn_needs
 from shunter.policies.elastic.shares import find_shares
@@ -224,6 +225,8 @@ def choose(world: World, own: ElasticState, job: int, pool: int, kind: int) -> N
     """Serve a job first from now on."""
     own.first_until[job] = world.clock[w.NOW] + GRACE + int(own.left[job])
     own.first_kind[job] = kind
+    own.charged[job], own.last_run[job], own.former_runs[job] = own.area[job], 0.0, 0.0
+    own.stops[job] = world.jobs[w.PREEMPTIONS, job]
     own.patient_for[job] = AGAIN_AFTER * waited(world, job)
     own.next_first[pool, kind] += int(own.area[job] / (own.gpus * share_owed(own, kind)))
     own.firsts[own.first[pool] + own.firsts_size[pool]] = job
@@ -243,18 +246,41 @@ def line_up_holders(world: World, state: ResizingState, pool: int) -> int:
 
 @kernel
 def drop_former(world: World, own: ElasticState, pool: int) -> None:
-    """Keep only the jobs that still are served first; what others took beyond their work is taken off the share."""
+    """Keep only the jobs that still are served first; what others took beyond their work is taken off the share.
+
+    One that can't be stopped takes the GPUs of others as long as it runs, so it is charged until then.
+    """
+    for kind in range(KINDS):
+        pay(own, pool, kind, own.unpaid[pool, kind])
+        own.unpaid[pool, kind] = 0.0
     kept = begin = own.first[pool]
     for at in range(begin, begin + own.firsts_size[pool]):
         job = own.firsts[at]
-        if is_first(world, own, job) and w.PENDING <= world.jobs[w.STATE, job] <= w.STOPPING:
+        note_run(world, own, job)
+        first = is_first(world, own, job) and w.PENDING <= world.jobs[w.STATE, job] <= w.STOPPING
+        if not first:
+            more = unpaid_of(own, job)
+            pay(own, pool, own.first_kind[job], more)
+            own.charged[job] += more
+        if first or stays(world, job):
             own.firsts[kept] = job
             kept += 1
-        else:
-            more = max(gpu_time_of_run(world, job) - own.area[job], 0.0)
-            kind = own.first_kind[job]
-            own.next_first[pool, kind] += int(more / (max(own.gpus, 1) * share_owed(own, kind)))
     own.firsts_size[pool] = kept - begin
+
+
+@kernel
+def pay(own: ElasticState, pool: int, kind: int, gpu_ms: float) -> None:
+    """Take GPU time off the share owed: the next job is chosen later."""
+    own.next_first[pool, kind] += int(gpu_ms / (max(own.gpus, 1) * share_owed(own, kind)))
+
+
+@kernel
+def note_run(world: World, own: ElasticState, job: int) -> None:
+    """Note the GPU time of a job that is served first; what it took before it was queued again counts too."""
+    stops = world.jobs[w.PREEMPTIONS, job]
+    if world.jobs[w.STATE, job] == w.PENDING or stops != own.stops[job]:
+        own.former_runs[job] += own.last_run[job]
+    own.last_run[job], own.stops[job] = gpu_time_of_run(world, job), stops
 
 
 @kernel
@@ -262,14 +288,15 @@ def gpu_time_of_run(world: World, job: int) -> float:
     """GPU-ms of the present or last run of a job; 0 if it waits."""
     if world.jobs[w.STATE, job] == w.PENDING:
         return 0.0
-    end = world.clock[w.NOW] if runs(world, job) else world.jobs[w.ENDED_AT, job]
+    over = world.jobs[w.STATE, job] > w.STOPPING
+    end = world.jobs[w.ENDED_AT, job] if over else world.clock[w.NOW]
     return float(world.jobs[w.GPUS, job] * max(end - world.jobs[w.BEGUN, job], 0))
 
 
 @kernel
 def may_be_first(world: World, own: ElasticState, job: int, pool: int, kind: int) -> bool:
     """Whether a job without a deadline has waited for too long."""
-    if world.jobs[w.DEADLINE, job] > 0 or world.jobs[w.STATE, job] != w.PENDING:
+    if world.jobs[w.DEADLINE, job] > 0 or world.jobs[w.STATE, job] != w.PENDING or is_first(world, own, job):
         return False
     long = waited(world, job)
     if (

@@ -44,10 +44,28 @@ class PlainTurn:
 
 
 @dataclass
+class PlainFirst:
+    """A job that is served first; GPU time in ms."""
+
+    until: int
+    overtaken: bool
+    charged: float
+    stops: int  # how often it was stopped by then
+    last_run: float = 0.0
+    former_runs: float = 0.0  # after which it was queued again
+
+    def unpaid(self, run: float, waits: bool, stops: int) -> float:
+        """What it took beyond what was charged; ``run``: its last run up to now."""
+        self.former_runs += self.last_run if waits or stops != self.stops else 0.0
+        self.last_run, self.stops = run, stops
+        return max(self.former_runs + run - self.charged, 0.0)
+
+
+@dataclass
 class PlainFirsts:
     """The jobs of a pool without a deadline that are served first; by whether larger jobs are before them."""
 
-    chosen: dict[int, tuple[int, bool, float]] = field(default_factory=dict)  # until when, why, and GPU-ms of its work
+    chosen: dict[int, PlainFirst] = field(default_factory=dict)
     patient_for: dict[int, int] = field(default_factory=dict)  # how long a job must have waited to be chosen again
     later: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})  # when the next one may be chosen ...
     search: int = 0  # ... and when one is looked for again
@@ -148,10 +166,11 @@ class PlainElastic(PlainResizing):
         return share
 
     def _left(self, view: View, job: int, memory: PlainResizingMemory, chance: float) -> float:
-        """Work left of a job that should be enough with this chance, by those that needed no less."""
+        """Work left of a job that should be enough with this chance, by those of its user that needed no less."""
         done, said = float(view.work(np.array([job]))[0]), memory.expected[job]
         low, known = int(done / said * PER_ONE), view.jobs.declared[job] > 0 or view.jobs.limit[job] > 0
-        seen = memory.ratios if known and self.remaining == "declared" else []
+        user = int(view.jobs.user[job])
+        seen = memory.ratios.get(user, []) if known and self.remaining == "declared" else []
         bins = [min(max(math.ceil(ratio * PER_ONE - ROUNDING), 1), BINS) - 1 for ratio in seen]
         bins += [PER_ONE - 1] * TRUST if done < said else []
         longer = [each for each in bins if each >= low]
@@ -210,11 +229,14 @@ class PlainElastic(PlainResizing):
         now, step = active.now, round(self.interval * 1000)
         places = {int(active.rows[at]): at for at in pool.jobs}
         firsts: PlainFirsts = memory.own.setdefault(f"firsts {view.jobs.vc[min(places)]}", PlainFirsts())
-        for job, (until, overtaken, work) in list(firsts.chosen.items()):
-            if job not in places or until <= now:
-                del firsts.chosen[job]
-                more = max(_gpu_time_of_run(view, job) - work, 0)
-                firsts.later[overtaken] += int(more / (max(pool.gpus, 1) * self._owed(overtaken)))
+        for job, first in list(firsts.chosen.items()):
+            state, stops = (int(view.world.jobs[column, job]) for column in (w.STATE, w.PREEMPTIONS))
+            more = first.unpaid(_gpu_time_of_run(view, job), state == w.PENDING, stops)
+            if job not in places or first.until <= now:
+                first.charged += more
+                firsts.later[first.overtaken] += int(more / (max(pool.gpus, 1) * self._owed(first.overtaken)))
+                if job not in places or not active.stays[places[job]]:
+                    del firsts.chosen[job]
         dated = active.due < w.NEVER
         others = any(not dated[at] and not active.runs[at] for at in pool.jobs)
         if others and any(dated[pool.jobs]) and min(firsts.later.values()) <= now and firsts.search <= now:
@@ -230,8 +252,10 @@ class PlainElastic(PlainResizing):
                 job, owed = int(active.rows[at]), pool.gpus * self._owed(overtaken)
                 waited = int(view.world.jobs[w.WAITED, job]) + now - int(view.world.jobs[w.WAITING_SINCE, job])
                 patient_for = max(self.patience * 3_600_000, firsts.patient_for.get(job, 0))
-                if waited > patient_for and waited * owed > area[at] and _may_use_all(view, job):
-                    firsts.chosen[job] = now + GRACE + int(active.left[at]), overtaken, area[at]
+                too_long = waited > patient_for and waited * owed > area[at]
+                if too_long and job not in firsts.chosen and _may_use_all(view, job):
+                    until, stops = now + GRACE + int(active.left[at]), int(view.world.jobs[w.PREEMPTIONS, job])
+                    firsts.chosen[job] = PlainFirst(until, overtaken, float(area[at]), stops)
                     firsts.patient_for[job] = AGAIN_AFTER * waited
                     firsts.later[overtaken] += int(area[at] / owed)
             if min(firsts.later.values()) <= now:
@@ -282,7 +306,7 @@ def _gpu_time_of_run(view: View, job: int) -> float:
     state, end, begun = (int(view.world.jobs[column, job]) for column in (w.STATE, w.ENDED_AT, w.BEGUN))
     if state == w.PENDING:
         return 0.0
-    return float(view.world.jobs[w.GPUS, job] * max((view.now if state == w.RUNNING else end) - begun, 0))
+    return float(view.world.jobs[w.GPUS, job] * max((view.now if state <= w.STOPPING else end) - begun, 0))
 
 
 def _may_use_all(view: View, job: int) -> bool:

@@ -28,7 +28,7 @@ class PlainResizingMemory:
     wake: int = -1  # the timer that is set
     seen: F64 = field(default_factory=lambda: np.zeros(2))  # work of ended jobs, in all (ms), and how many there were
     due: int = -1  # when losses are read next, ms; -1: not known yet
-    ratios: list[float] = field(default_factory=list)  # work of ended jobs over what somebody had said of it
+    ratios: dict[int, list[float]] = field(default_factory=dict)  # by user: work of ended jobs over what was said of it
     expected: dict[int, float] = field(default_factory=dict)  # job -> its work in all, as expected when it came
     own: dict[str, Any] = field(default_factory=dict)  # what only one policy remembers
 
@@ -113,8 +113,10 @@ class PlainResizing(ABC):
     def _learn(view: View, memory: PlainResizingMemory) -> None:
         done = view.ended[view.jobs.state[view.ended] == w.DONE]
         for job in done.tolist():
-            if job in memory.expected and (view.jobs.declared[job] > 0 or view.jobs.limit[job] > 0):
-                memory.ratios.append(float(view.world.progress[w.WORK, job]) / memory.expected[job])
+            if view.jobs.declared[job] > 0 or view.jobs.limit[job] > 0:
+                said = memory.expected.setdefault(job, expected_work(view, job, memory.seen))
+                ratios = memory.ratios.setdefault(int(view.jobs.user[job]), [])
+                ratios.append(float(view.world.progress[w.WORK, job]) / said)
         memory.seen += (float(view.world.progress[w.WORK, done].sum()), len(done))
         for job in view.arrived.tolist():
             if job not in memory.expected:
