@@ -19,12 +19,18 @@ from shunter.compiled import cache_folder
 
 PATIENCE_MS = 180_000  # milliseconds; a busy machine takes its time
 LABS = {"lab", "lab_with_database", "lab_folder"}  # fixtures that are Slurm clusters
+CLUSTERS = ("slurm", "slurm-2")  # two processes run Slurm clusters, which mostly wait; the second one also slurmdbd
+SECOND = {
+    "test_audit", "test_autopilot_live", "test_backend_live", "test_controller_live", "test_guard", "test_killing",
+    "test_lab", "test_lab_command", "test_requests_live",
+}  # fmt: skip
 # What takes longest begins first, so that no process has much left when the others are done.
 LONG = [
-    "slurm", "test_conformance", "test_scored", "torch", "test_training", "test_documents", "test_dask",
-    "test_live_autopilot", "test_lost_workers", "test_comparison", "test_running", "test_examples", "test_web_browser",
-    "test_browser", "test_web_large", "test_web_tasks", "test_dally", "test_resuming", "test_benchmarks",
-    "test_resizable_training", "test_shipping", "test_broken_stores", "aaic",
+    *CLUSTERS, "test_dask", "test_documents", "test_conformance", "test_examples", "test_lost_workers", "torch",
+    "test_training", "test_command_line", "test_dally", "test_waits", "test_web_browser", "test_browser",
+    "test_third_party", "test_measuring", "test_slurm_deadlines", "test_broken_stores", "test_tuning", "test_scored",
+    "test_comparison", "test_shipping", "test_resuming", "test_live_autopilot", "test_benchmarks", "test_adapting",
+    "test_running", "test_web_large", "test_web_tasks", "aaic", "test_start_forecasts", "test_caches",
 ]  # fmt: skip
 
 BY_NAME = [
@@ -54,16 +60,22 @@ settings.load_profile("same")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """One process runs all tests of a file, so that its set-up is made once; one process runs all clusters."""
+    """One process runs all tests of a file, so that its set-up is made once; two processes run all clusters."""
     for item in items:
-        if LABS & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.xdist_group("slurm"))
+        if LABS & set(getattr(item, "fixturenames", ())) or any(map(item.get_closest_marker, ("slurm", "slow"))):
+            item.add_marker(pytest.mark.xdist_group(_cluster(item)))
         elif item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     if "PYTEST_XDIST_WORKER" in os.environ:
         sizes = Counter(map(_group, items))
         rank = {name: number for number, name in enumerate(LONG)}
         items.sort(key=lambda item: (rank.get(_group(item), len(rank)), -sizes[_group(item)]))
+
+
+def _cluster(item):
+    """Which of the two processes; one of them starts the database."""
+    second = item.path.stem in SECOND or "lab_with_database" in getattr(item, "fixturenames", ())
+    return CLUSTERS[second]
 
 
 def _group(item):

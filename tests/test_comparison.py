@@ -55,9 +55,13 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_processes_give_what_one_process_gives():
+def test_processes_give_what_one_process_gives_and_progress_ends_at_the_end():
+    told, setup = [], set_up(TRACE, CLUSTER)
     alone = shunter.compare(TRACE, CLUSTER, ["fifo", "sjf"], repeat=2, workers=1)
-    together = shunter.compare(TRACE, CLUSTER, ["fifo", "sjf"], repeat=2, workers=2)
+    options = comparison.CompareOptions(repeat=2, workers=2)
+    together = comparison.compare_setup(setup, ["fifo", "sjf"], options, lambda *progress: told.append(progress))
+    assert told[-1] == (800, 800)
+    assert told == sorted(told)
     digests = [[[s["digest"] for s in row] for row in found.summaries] for found in (alone, together)]
     assert digests[0] == digests[1]
     assert alone.policies[1]["difference"] == together.policies[1]["difference"]
@@ -127,15 +131,6 @@ def test_a_home_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert shunter.compare(TRACE, CLUSTER, ["fifo"], workers=1).policies[0]["finished"] == 200
-
-
-def test_progress_ends_at_the_end():
-    told = []
-    setup = set_up(TRACE, CLUSTER)
-    options = comparison.CompareOptions(workers=2)
-    comparison.compare_setup(setup, ["fifo", "sjf"], options, lambda done, total: told.append((done, total)))
-    assert told[-1] == (400, 400)
-    assert told == sorted(told)
 
 
 @pytest.mark.parametrize(("how", "out"), [(signal.SIGKILL, None), (signal.SIGINT, "out")])

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -166,3 +167,19 @@ def test_an_interpreter_that_ignores_its_environment_starts_no_second_one(tmp_pa
     assert side_compiling._needed()
     monkeypatch.setattr(side_compiling.sys, "flags", SimpleNamespace(ignore_environment=1))
     assert not side_compiling._needed()
+
+
+def test_scipy_is_imported_only_for_a_function_that_multiplies_matrices():
+    pytest.importorskip("scipy", reason="no SciPy; ./scripts/install ml has it")
+    code = """
+        import sys
+        import numba
+        import numpy as np
+        import shunter
+
+        shunter.simulate("synthetic:jobs=8,gpus=8", "1x8", "fifo")
+        assert "scipy.linalg" not in sys.modules
+        assert numba.njit(lambda matrix: matrix @ matrix)(2 * np.eye(2)).tolist() == [[4, 0], [0, 4]]
+        assert "scipy.linalg" in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

@@ -14,7 +14,15 @@ def test_they_are_numbered():
     assert len(EXAMPLES) >= 5
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def all_of_them():
+    """A training with a library of others takes as long as five others together."""
+    return [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if "sb3_contrib" in path.read_text() else [])
+        for path in EXAMPLES
+    ]
+
+
+@pytest.mark.parametrize("path", all_of_them())
 def test_it_runs(path, tmp_path):
     how = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if "PolicyConformance" in path.read_text() else []
     done = subprocess.run([sys.executable, *how, str(path)], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -36,6 +36,7 @@ def train(folder, workers, *more):
     return codes.pop(), outputs[0].strip()
 
 
+@pytest.mark.slow  # test_resizing_live has three workers and two, beside an unbroken run of one
 def test_a_training_that_was_resized_ends_with_the_same_loss(tmp_path):
     unbroken, whole = train(tmp_path / "whole", 1)
     first, half = train(tmp_path / "parts", 2, "--stop-at", 25)

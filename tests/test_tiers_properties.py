@@ -185,7 +185,6 @@ def histogram_of(samples: list[float]) -> w.F64:
     return histogram
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     samples=st.lists(st.floats(1.0, 1e6), min_size=1, max_size=40),
     attained=st.floats(0, 2e5),

@@ -68,7 +68,7 @@ def test_a_message_of_the_watchdog_is_a_json_document(tmp_path, monkeypatch):
     assert set(found) == {"at", "message"}
 
 
-@pytest.mark.xdist_group("slurm")
+@pytest.mark.slurm
 @pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
 def test_a_lab_keeps_standard_output_for_its_json():
     ours = [sys.executable, "-m", "shunter", "slurm", "lab", "--nodes", "1x2:k80", "--json", "--"]

@@ -181,7 +181,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cluster=clusters())
 def test_any_cluster_survives_the_round_trip(tmp_path: Path, cluster: Cluster) -> None:
     path = tmp_path / "c.toml"

@@ -112,7 +112,7 @@ def thousand() -> tuple[Outlook, LiveJob]:
     return outlook, last
 
 
-def quickest(work: Callable[[], object], times: int = 5) -> float:
+def quickest(work: Callable[[], object], times: int = 2) -> float:
     """Seconds of processor time: how busy the machine is makes no difference."""
 
     def took() -> float:

@@ -134,46 +134,57 @@ class TestResizing(PolicyConformance):
         return request.param
 
 
+PAIRS = (
+    "gandiva:packing=true,lease=40,renewal=keep,look_again=10",
+    "gandiva:packing=true,slicing=true,look_again=5",
+    "gandiva:packing=true,slicing=true,growth=2,look_again=12,migration=false",
+    "lucid:estimate=rolling,profile_time=20",
+    "lucid:estimate=none,dynamic=false,profile_time=5,profile_nodes=1,scores=thresholds",
+    "lucid:estimate=oracle,dynamic=false,profile_time=3,profile_gpus=2,scaling=false",
+    "lucid:estimate=rolling,packing=false",
+    "lucid:estimate=rolling,profiling=false,dynamic=false",
+)
+SLEEPING = (
+    "ces:forecast=last,step=5,buffer=0,least=1,keep=1,past=1,fell=0",
+    "ces:policy=las:look_again=60,forecast=last,step=6,buffer=0,least=1,keep=0,past=1,fell=0,patience=20",
+)
+EXAMPLE_POLICIES = ("03_a_policy_from_scratch", "10_a_preemptive_policy", "11_a_policy_that_leases")
+
+
 class TestPairs(PolicyConformance):
-    """Those that put two jobs on the same GPUs."""
+    """Those that put two jobs on the same GPUs; as with ``TestBuiltIn``, they take turns at the cases."""
 
     tenants = 2
 
-    @pytest.fixture(
-        params=by_policy(
-            [
-                "gandiva:packing=true,lease=40,renewal=keep,look_again=10",
-                "gandiva:packing=true,slicing=true,look_again=5",
-                "gandiva:packing=true,slicing=true,growth=2,look_again=12,migration=false",
-                "lucid:estimate=rolling,profile_time=20",
-                "lucid:estimate=none,dynamic=false,profile_time=5,profile_nodes=1,scores=thresholds",
-                "lucid:estimate=oracle,dynamic=false,profile_time=3,profile_gpus=2,scaling=false",
-                "lucid:estimate=rolling,packing=false",
-                "lucid:estimate=rolling,profiling=false,dynamic=false",
-            ]
-        )
-    )
+    @staticmethod
+    def is_slow(test: str, policy: str, case: Case) -> bool:
+        return test != "test_keeps_the_rules" and (PAIRS.index(policy) + CASES.index(case)) % 3 != 0
+
+    @pytest.fixture(params=by_policy(PAIRS))
     def policy(self, request):
         return request.param
 
 
 class TestSleeping(PolicyConformance):
-    """Ces lets nodes sleep under another policy."""
+    """Ces lets nodes sleep under another policy. Each of the two keeps the rules, and every second case is its own."""
 
-    @pytest.fixture(
-        params=[
-            "ces:forecast=last,step=5,buffer=0,least=1,keep=1,past=1,fell=0",
-            "ces:policy=las:look_again=60,forecast=last,step=6,buffer=0,least=1,keep=0,past=1,fell=0,patience=20",
-        ]
-    )
+    @staticmethod
+    def is_slow(test: str, policy: str, case: Case) -> bool:
+        return test != "test_keeps_the_rules" and (SLEEPING.index(policy) + CASES.index(case)) % 2 != 0
+
+    @pytest.fixture(params=SLEEPING)
     def policy(self, request):
         return request.param
 
 
 class TestExamples(PolicyConformance):
-    """Policies in plain Python that are shown to others pass what others are asked to pass."""
+    """Policies in plain Python that are shown to others pass what others are asked to pass; they take turns, too."""
 
-    @pytest.fixture(params=["03_a_policy_from_scratch", "10_a_preemptive_policy", "11_a_policy_that_leases"])
+    @staticmethod
+    def is_slow(test: str, policy: str, case: Case) -> bool:
+        return test != "test_keeps_the_rules" and (EXAMPLE_POLICIES.index(policy) + CASES.index(case)) % 3 != 0
+
+    @pytest.fixture(params=EXAMPLE_POLICIES)
     def policy(self, request, monkeypatch):
         monkeypatch.syspath_prepend(EXAMPLES)
         found = vars(importlib.import_module(request.param)).values()
@@ -204,6 +215,16 @@ def test_every_kind_takes_over_in_every_case(kind):
     met = {
         case.name for text in texts for case in CASES if not TestBuiltIn.is_slow("test_memory_takes_over", text, case)
     }
+    assert met == {case.name for case in CASES}
+
+
+@pytest.mark.parametrize(
+    ("suite", "policies"),
+    [(TestPairs, PAIRS[:3]), (TestPairs, PAIRS[3:]), (TestSleeping, SLEEPING), (TestExamples, EXAMPLE_POLICIES)],
+    ids=["gandiva", "lucid", "ces", "examples"],
+)
+def test_those_that_take_turns_meet_every_case_together(suite, policies):
+    met = {case.name for text in policies for case in CASES if not suite.is_slow("test_memory_takes_over", text, case)}
     assert met == {case.name for case in CASES}
 
 

@@ -416,7 +416,6 @@ WORLDS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data(), chosen=SETTINGS, world=st.sampled_from(sorted(WORLDS)))
 def test_plain_python_decides_the_same(data, chosen, world):
     cluster, vcs = WORLDS[world]

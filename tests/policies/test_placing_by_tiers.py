@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.cluster import Cluster, NodeGroup, Tier
@@ -65,7 +65,6 @@ def test_evenly(usable, gpus, expected):
 
 
 @given(usable=st.lists(st.integers(0, 4), min_size=6, max_size=6), gpus=st.integers(2, 24), seed=st.integers(0, 2**62))
-@settings(max_examples=200, deadline=None)
 def test_every_rule_takes_as_many_as_wanted_and_only_what_is_free(usable, gpus, seed):
     if sum(usable) < gpus:
         return
@@ -89,7 +88,6 @@ def test_scattering_is_by_chance_and_every_gpu_is_as_likely(gpus):
 
 @pytest.mark.parametrize("cluster", [FLAT, DEEP], ids=["three tiers", "four tiers"])
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
 def test_the_reach_of_a_placement_is_that_of_its_shape(cluster, data):
     """Units of the widest tier where it is even, else all its GPUs."""
     nodes = sorted(data.draw(st.sets(st.integers(0, cluster.nodes - 1), min_size=1, max_size=6)))

@@ -256,8 +256,17 @@ def test_pools_are_as_they_are_counted(case, saved):
 # ------------------------------------------------------------------------------------------- as any policy
 
 
+LEARNED = ("linear", "network", "trees", "conservative", "skip")
+
+
 class TestLearnedOrders(PolicyConformance):
-    @pytest.fixture(params=["linear", "network", "trees", "conservative", "skip"])
+    """Each keeps the rules in all cases, and takes over and is cut out in a third of them; together they meet all."""
+
+    @staticmethod
+    def is_slow(test, policy, case):
+        return test != "test_keeps_the_rules" and (LEARNED.index(policy) + CASES.index(case)) % 3 != 0
+
+    @pytest.fixture(params=LEARNED)
     def policy(self, request, saved):
         made = {"linear": linear, "network": network, "trees": forest}.get(request.param, network)()
         more = {"conservative": {"backfill": "conservative"}, "skip": {"backfill": "none", "blocking": "skip"}}
@@ -485,7 +494,6 @@ def test_one_job_in_view_is_the_order_of_submission():
     assert some.digest not in {one.digest, simulate(trace, "2x8", "saf:backfill=easy").digest}
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=5), st.integers(1, 12))
 def test_ways_are_those_that_a_search_of_all_nodes_finds(free, gpus):
     """Nodes of four GPUs: on the fewest nodes by distinct numbers of free GPUs, and one that fills a used node."""

@@ -6,9 +6,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import shunter
 from shunter import registry
+from shunter.cli.main import app
 from shunter.errors import PolicyError
 from shunter.scheduling.queue.keys import Flags, _configures, _params, _try, key_pointer, made_up
 from shunter.scheduling.queue.policy import Queued
@@ -142,18 +144,13 @@ def test_made_up_jobs_are_of_all_kinds():
         ("class Mine(", "line 4: '(' was never closed"),
     ],
 )
-def test_a_class_that_is_no_policy(tmp_path, body, says):
+def test_a_class_that_is_no_policy(tmp_path, monkeypatch, body, says):
     (tmp_path / "users_class.py").write_text(
         f"import shunter\nfrom dataclasses import dataclass\nfrom shunter.params import param\n{body}\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "shunter", "simulate", JOBS, "-c", "2x8", "-p", "users_class.Mine"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
+    monkeypatch.syspath_prepend(tmp_path)
+    done = CliRunner().invoke(app, ["simulate", JOBS, "-c", "2x8", "-p", "users_class.Mine"])
+    assert done.exit_code == 2
     assert says in " ".join(done.stderr.split())
     assert len(done.stderr.splitlines()) <= 4  # a long line may be wrapped
 

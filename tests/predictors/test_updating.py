@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter import world as w
@@ -40,7 +40,6 @@ def test_after_a_fit_it_rests(fitted):
     assert next_fit(Schedule(watched=10), fitted, ends, errors) == DAY_MS
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.floats(0, 4), max_size=60), st.integers(1, 10), st.floats(0.5, 3))
 def test_the_next_fit_is_the_first_instant_of_drift(fitted, errors, watched, drift):
     schedule = Schedule(every_days=1000, watched=watched, drift=drift, rest_days=0)

@@ -6,7 +6,7 @@ import io
 import json
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -54,7 +54,6 @@ def extreme(draw: st.DrawFn) -> Trace:
     return Trace.of("[bold]odd[/]", [f"[{i}]" for i in range(jobs)], **columns, **NAMES, remarks=("[red]",))
 
 
-@settings(max_examples=100, deadline=None)
 @given(extreme(), st.sampled_from(CLUSTERS), st.sampled_from(["UTC", "Europe/Berlin", "-11:30"]))
 def test_any_trace_can_be_looked_at(trace, cluster, zone):
     about = describe(trace, cluster, zone_of(zone))

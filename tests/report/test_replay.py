@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter import world as w
@@ -74,7 +74,6 @@ def logs(draw):
 
 
 @given(logs())
-@settings(max_examples=200, deadline=None)
 def test_the_kernel_sees_what_the_slow_replay_sees(log):
     jobs, events = log
     fast = replay(events, NODES, jobs)

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from worlds import Script, jobs
 
@@ -56,7 +56,6 @@ CLUSTERS = {
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
-@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_the_shape_of_any_placement(cluster: Cluster, data: st.DataObject) -> None:
     """Random nodes with as many or with random numbers of GPUs each, so that even placements are not rare."""

@@ -1,4 +1,4 @@
-"""Real Slurm clusters of virtual nodes, for tests that use one; one after the other, in one process."""
+"""Real Slurm clusters of virtual nodes, for tests that use one; one after the other in each of two processes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from shunter.slurm.lab import Lab
 
 
 @pytest.fixture
-def _in_one_process(request):
-    """Two clusters at once on two cores would only wait for one another."""
-    if "PYTEST_XDIST_WORKER" in os.environ and not request.node.nodeid.endswith("@slurm"):
+def _in_two_processes(request):
+    """More clusters at once on two cores would only wait for one another."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not request.node.nodeid.endswith(("@slurm", "@slurm-2")):
         pytest.fail(
-            "tests on a cluster must run in one process; use --dist loadgroup and a pytest that xdist can group"
+            "tests on a cluster must run in two processes; use --dist loadgroup and a pytest that xdist can group"
         )
 
 
@@ -50,14 +50,14 @@ def shared_lab_with_database() -> Iterator[Lab]:
 
 
 @pytest.fixture
-def lab(shared_lab: Lab, _in_one_process: None) -> Lab:
+def lab(shared_lab: Lab, _in_two_processes: None) -> Lab:
     """Nine nodes with 22 GPUs, none of them used."""
     shared_lab.reset()
     return shared_lab
 
 
 @pytest.fixture
-def lab_with_database(shared_lab_with_database: Lab, _in_one_process: None) -> Lab:
+def lab_with_database(shared_lab_with_database: Lab, _in_two_processes: None) -> Lab:
     """The same with accounts: red (root, nobody) and blue (daemon)."""
     shared_lab_with_database.reset()
     return shared_lab_with_database

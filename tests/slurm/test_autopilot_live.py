@@ -24,7 +24,7 @@ from shunter.slurm.lab import Lab
 from shunter.testing.live import habitual
 from shunter.traces.writing import write
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 LIMITS = "days=9,least_days=1,check_days=0.5,least_jobs=50,worst_p99=20,worst_fairness=0.1"
 AUTO = ("run", "--policy", "auto", "--baseline", "fifo:backfill=easy", "--interval", 1, "--poll", 0.5)
 

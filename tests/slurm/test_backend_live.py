@@ -20,7 +20,7 @@ from shunter.slurm.lab import Lab
 from shunter.slurm.watcher import Watcher
 from shunter.testing.conformance import BackendConformance
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 
 
 @pytest.fixture(scope="module")

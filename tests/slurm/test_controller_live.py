@@ -35,7 +35,7 @@ from shunter.slurm.levers import commands, undoing
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 FAST = Rhythm(0.3, 0.3)
 # one of each kind: by a number of the job, by its wait, as Slurm does, by what was learned, and those that lease
 POLICIES = [

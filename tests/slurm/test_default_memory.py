@@ -83,7 +83,7 @@ def site(monkeypatch) -> Iterator[Lab]:
             yield lab
 
 
-@pytest.mark.xdist_group("slurm")
+@pytest.mark.slurm
 def test_what_if_when_and_slurm_agree(site: Lab, tmp_path: Path) -> None:
     """Two GPUs are free everywhere; only in one partition the defaults leave room for the job beside another one."""
     until = f"while [ ! -e {tmp_path / 'end'} ]; do sleep 0.1; done"

@@ -22,7 +22,7 @@ from shunter.slurm.lab import Lab, LabNodes
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 
 
 class Dying(Client):
@@ -95,6 +95,7 @@ def test_a_job_is_stopped_once_or_not_at_all(lab: Lab, tmp_path: Path, before: b
     assert (now["JobState"], now["Restarts"]) == (("RUNNING", "0") if before else ("PENDING", "1"))
     if not before:  # it is not held, and runs again
         assert now["Priority"] != "0"
+        lab.wait_idle()
         time.sleep(2)  # on the same node at once Slurm would end it
         lab.run("scontrol", "update", f"jobid={job}", "starttime=now")
         lab.wait_job(job, "RUNNING")

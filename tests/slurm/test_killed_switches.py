@@ -29,7 +29,7 @@ from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
 from shunter.slurm.manager import SlurmManager
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 FIRST, SECOND = "sjf:estimate=limit", "ljf:estimate=limit"
 POINTS = ("after the intent", "before a change", "after a change", "before it is done")
 

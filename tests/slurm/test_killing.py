@@ -27,7 +27,7 @@ from shunter.slurm.lab import Lab, LabNodes
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import OutputFormat, Watcher
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 NODES = (LabNodes("p100", 2, 4), LabNodes("m40", 2, 1, shards=4))
 CHANCES = ("nice,pin,requeue,shard", "priority,pin,requeue,shard", "nice")
 QUEUE = 30  # jobs that wait at any time

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -60,11 +59,10 @@ def test_reset_mends_what_a_test_broke(lab):
     assert lab.idle()
 
 
-def test_a_job_that_queues_itself_again_as_it_is_cancelled_is_cancelled_again(lab):
-    script = "trap 'scontrol requeue $SLURM_JOB_ID' TERM; sleep 600 & wait"
+def test_a_job_that_queues_itself_again_as_it_is_cancelled_is_cancelled_again(lab, tmp_path):
+    script = f"trap 'scontrol requeue $SLURM_JOB_ID' TERM; touch {tmp_path}/traps; sleep 600 & wait"
     job = lab.submit("--time=5", "--requeue", script=script)
-    lab.wait_job(job, "RUNNING")
-    time.sleep(0.5)  # until the script has its trap
+    assert wait((tmp_path / "traps").exists, 180)
     lab.cancel_all()
     assert lab.jobs() == {}
     assert (lab.job(job)["JobState"], lab.job(job)["Restarts"]) == ("CANCELLED", "1")

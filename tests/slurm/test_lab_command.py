@@ -22,7 +22,7 @@ echo $SLURM_CONF; exit 7
 """
 
 
-@pytest.mark.xdist_group("slurm")
+@pytest.mark.slurm
 @pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
 def test_a_command_has_a_cluster_and_its_exit_code_comes_back(tmp_path):
     said = tmp_path / "said"
@@ -42,7 +42,7 @@ def left(folder: bytes) -> list[str]:
     return [str(pid) for pid, given in environments() if MARK.encode() + b"=" + folder in given]
 
 
-@pytest.mark.xdist_group("slurm")
+@pytest.mark.slurm
 @pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_behind_when_it_is_ended_from_outside(sign):

@@ -16,7 +16,7 @@ from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
 from shunter.slurm.manager import SlurmManager
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 
 
 @pytest.mark.parametrize("swapped", [False, True])

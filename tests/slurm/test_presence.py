@@ -168,7 +168,7 @@ def operated(lab_with_database: Lab) -> Iterator[Lab]:
         yield lab_with_database
 
 
-@pytest.mark.xdist_group("slurm")
+@pytest.mark.slurm
 def test_the_second_controller_of_an_operator_gives_way(operated: Lab, tmp_path: Path) -> None:
     lab = operated
     lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
@@ -209,7 +209,7 @@ def test_the_second_controller_of_an_operator_gives_way(operated: Lab, tmp_path:
             lab.run("scontrol", "delete", f"reservationname=shunter_{journal}")
 
 
-@pytest.mark.xdist_group("slurm")
+@pytest.mark.slurm
 def test_a_sign_is_renewed_and_keeps_nothing_from_anybody(lab: Lab, tmp_path: Path) -> None:
     with closing(Journal(tmp_path / "j.db")) as book, closing(Journal(tmp_path / "k.db")) as other:
         sign, second = SlurmPresence(Client(lab.conf), book), SlurmPresence(Client(lab.conf), other)

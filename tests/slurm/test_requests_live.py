@@ -25,7 +25,7 @@ from shunter.slurm.hostlist import expand
 from shunter.slurm.lab import Lab
 from shunter.slurm.watcher import OutputFormat, Watcher
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 FEATURES = {"p100-1": "p100,x,y", "p100-2": "p100,y", "p100-3": "p100", "k80-1": "k80,x"}
 
 

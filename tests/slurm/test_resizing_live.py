@@ -14,6 +14,7 @@ import pytest
 
 from shunter.live.backend import Round
 from shunter.live.controller import ChangeLimits, Controller, Mode
+from shunter.live.daemons import wait
 from shunter.live.journal import ABANDONED, DONE, INTENT, LANDING_S, UNDONE, Journal
 from shunter.live.releasing import release
 from shunter.live.stops import StopLimits
@@ -22,7 +23,7 @@ from shunter.slurm.lab import Lab
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AGREES = ("--requeue", "--comment=shunter: requeue=yes resize=1-3")
 OBEYS = """trap asked=yes USR1; sleep 600 & wait $!
@@ -80,6 +81,7 @@ def acts(journal: Path) -> list[tuple[str, str]]:
 
 
 def start_now(lab: Lab, job: str) -> None:
+    lab.wait_idle()
     time.sleep(2)  # on the same node at once Slurm would end it
     lab.run("scontrol", "update", f"jobid={job}", "starttime=now")
 
@@ -90,17 +92,15 @@ def test_a_training_is_resized_and_ends_with_the_loss_of_an_unbroken_run(lab: La
     train = [sys.executable, str(EXAMPLES / "resizable_training.py")]
     script, journal, out = (EXAMPLES / "resizable.sh").read_text(), tmp_path / "j.db", tmp_path / "out"
 
-    def submitted(folder: str, output: Path, *more: str) -> str:
+    def submitted(folder: str, output: Path, gpus: int, *more: str) -> str:
         words = [*train, str(tmp_path / folder), *more]
         body = script.replace('"$@"\n', " ".join(words) + "\n").partition("\n")[2]
-        options = ["--gpus=p100:3", "--time=5", *AGREES, f"--output={output}", "--open-mode=append"]
+        options = [f"--gpus=p100:{gpus}", "--time=5", *AGREES, f"--output={output}", "--open-mode=append"]
         return str(lab.submit(*options, script=body))
 
-    job = submitted("parts", out, "--step-s=0.5")
+    job = submitted("parts", out, 3, "--step-s=0.5")
     lab.wait_job(job, "RUNNING")
-    deadline = time.monotonic() + 120
-    while not list((tmp_path / "parts").glob("meet.*")) and time.monotonic() < deadline:
-        time.sleep(0.2)
+    assert wait(lambda: any((tmp_path / "parts").glob("meet.*")), 180)
     time.sleep(1)
     client = Client(lab.conf)
     assert rounds(client, journal, sizes={job: 2}) == ["signal"]
@@ -110,23 +110,23 @@ def test_a_training_is_resized_and_ends_with_the_loss_of_an_unbroken_run(lab: La
     assert rounds(client, journal) == []
     start_now(lab, job)
     lab.wait_job(job, "COMPLETED")
-    whole = submitted("whole", tmp_path / "whole.out")
+    whole = submitted("whole", tmp_path / "whole.out", 1)
     lab.wait_job(whole, "COMPLETED")
     first, last = [line for line in out.read_text().splitlines() if " workers, " in line]
     assert first.startswith("3 workers, step")
     assert not first.startswith("3 workers, step 60,")
     assert last.startswith("2 workers, step 60,")
     unbroken = next(line for line in (tmp_path / "whole.out").read_text().splitlines() if " workers, " in line)
-    assert unbroken.startswith("3 workers, step 60,")
+    assert unbroken.startswith("1 workers, step 60,")
     assert last.partition("loss")[2] == unbroken.partition("loss")[2]
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 def test_a_controller_that_is_killed_while_it_signals_asks_a_job_once(lab: Lab, tmp_path: Path, before: bool) -> None:
     journal = tmp_path / "j.db"
-    job = str(lab.submit("--gpus=3", "--time=5", *AGREES, script=OBEYS))
-    lab.wait_job(job, "RUNNING")
-    time.sleep(0.5)  # until the script has its trap
+    script = OBEYS.replace("USR1;", f"USR1; touch {tmp_path}/traps;")
+    job = str(lab.submit("--gpus=3", "--time=5", *AGREES, script=script))
+    assert wait((tmp_path / "traps").exists, 180)
     killed_round(lab, journal, "scancel", before, sizes={job: 1})
     assert acts(journal) == [("signal", INTENT)]
     if not before:

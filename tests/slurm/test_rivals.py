@@ -20,7 +20,7 @@ from shunter.slurm.lab import Lab
 from shunter.slurm.marks import marks_in
 from shunter.slurm.watcher import Watcher
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 
 
 @pytest.fixture

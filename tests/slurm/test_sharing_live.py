@@ -19,7 +19,7 @@ from shunter.slurm.lab import Lab, LabNodes
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 
 
 def test_half_the_shards_are_enough(lab_folder: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from acting import fill, nices
 from shunter.live.daemons import alive, wait
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = pytest.mark.slurm
 
 
 class Browser:

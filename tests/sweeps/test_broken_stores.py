@@ -19,6 +19,21 @@ def sweeping(tmp_path: Path) -> Sweeping:
     return Sweeping(tmp_path, seeds=6)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep that was run once."""
+    whole = Sweeping(tmp_path_factory.mktemp("made"), seeds=6)
+    whole.run("runs", "--workers", "1")
+    return whole.folder / "runs"
+
+
+@pytest.fixture
+def swept(sweeping: Sweeping, made: Path) -> Sweeping:
+    """One with all of its runs."""
+    shutil.copytree(made, sweeping.folder / "runs")
+    return sweeping
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system with room for a few files of runs."""
@@ -52,40 +67,36 @@ def test_a_folder_that_can_not_be_made(sweeping: Sweeping) -> None:
     assert "file/runs: can't be written: Not a directory; choose another folder" in said
 
 
-def test_a_damaged_file_of_runs_is_named_and_without_it_its_runs_are_made_again(sweeping: Sweeping) -> None:
-    sweeping.run("runs", "--workers", "1")
-    whole = sweeping.digests("runs")
-    damaged = sorted((sweeping.folder / "runs" / RUNS).iterdir())[0]
+def test_a_damaged_file_of_runs_is_named_and_without_it_its_runs_are_made_again(swept: Sweeping) -> None:
+    whole = swept.digests("runs")
+    damaged = sorted((swept.folder / "runs" / RUNS).iterdir())[0]
     damaged.write_bytes(damaged.read_bytes()[:-100])
-    said = sweeping.run("runs", "--workers", "1", code=2)
+    said = swept.run("runs", "--workers", "1", code=2)
     assert f"runs/{RUNS}/{damaged.name}: is no file of runs (" in said
     assert "remove it, and its runs are made again" in said
     damaged.unlink()
-    sweeping.run("runs", "--workers", "1")
-    assert sweeping.digests("runs") == whole
+    swept.run("runs", "--workers", "1")
+    assert swept.digests("runs") == whole
 
 
-def test_a_store_of_another_format(sweeping: Sweeping) -> None:
-    sweeping.run("runs", "--workers", "1")
-    (sweeping.folder / "runs" / MARK).write_text('format = 7\nversion = "9.1.0+abc"\n')
-    said = sweeping.run("runs", "--workers", "1", code=2)
+def test_a_store_of_another_format(swept: Sweeping) -> None:
+    (swept.folder / "runs" / MARK).write_text('format = 7\nversion = "9.1.0+abc"\n')
+    said = swept.run("runs", "--workers", "1", code=2)
     assert f"runs/{MARK}: format 7 was written by shunter 9.1.0+abc; this one reads format 1" in said
 
 
-def test_runs_by_another_version(sweeping: Sweeping) -> None:
+def test_runs_by_another_version(swept: Sweeping) -> None:
     import polars as pl
 
-    sweeping.run("runs", "--workers", "1")
-    for path in (sweeping.folder / "runs" / RUNS).iterdir():
+    for path in (swept.folder / "runs" / RUNS).iterdir():
         pl.read_parquet(path).with_columns(version=pl.lit("0.0.1+abc")).write_parquet(path)
-    said = sweeping.run("runs", "--workers", "1", code=2)
+    said = swept.run("runs", "--workers", "1", code=2)
     assert "runs: has runs by shunter 0.0.1+abc, and this is " in said
-    before = begun(sweeping.runs("runs"))
-    sweeping.run("runs", "--workers", "1", "--any-version")
-    assert begun(sweeping.runs("runs")) == before
+    before = begun(swept.runs("runs"))
+    swept.run("runs", "--workers", "1", "--any-version")
+    assert begun(swept.runs("runs")) == before
 
 
-def test_a_store_to_which_others_can_add_is_named(sweeping: Sweeping) -> None:
-    sweeping.run("runs", "--workers", "1")
-    (sweeping.folder / "runs" / RUNS).chmod(0o777)
-    assert "runs that they put there count as done" in sweeping.run("runs", "--workers", "1")
+def test_a_store_to_which_others_can_add_is_named(swept: Sweeping) -> None:
+    (swept.folder / "runs" / RUNS).chmod(0o777)
+    assert "runs that they put there count as done" in swept.run("runs", "--workers", "1")

@@ -8,10 +8,12 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+import polars as pl
 import pytest
 from sweeping import Sweeping, begun, until
 
 from shunter import extras
+from shunter.sweeps.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +59,8 @@ def test_a_command_that_is_killed_takes_its_workers_along_and_goes_on(undisturbe
     assert f"{len(before)} of {sweeping.seeds} runs were in runs already" in sweeping.run("runs", "--workers", "2")
     assert before.items() <= begun(sweeping.runs("runs")).items()
     assert sweeping.digests("runs") == undisturbed.digests("runs")
+    rows = pl.concat([pl.read_parquet(path) for path in Store.existing(tmp_path / "runs").files()])
+    assert rows["key"].is_unique().all()  # nothing was run twice
 
 
 @pytest.mark.parametrize("options", [("--workers", "2"), ("--dask", "local:2")])

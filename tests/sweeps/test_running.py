@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import polars as pl
@@ -268,28 +266,6 @@ def test_a_worker_with_another_version_is_refused():
     other = dataclasses.replace(ground, version="0.0.9+abc")
     with pytest.raises(work.OtherVersionError, match="install the same version there"):
         work.work(work.SweepRunner(other), work.Batch(1, made.runs[:1], ("k",)))
-
-
-def test_a_killed_sweep_goes_on_where_it_was(tmp_path):
-    """Kill -9 in the middle: every file is whole, and the same command does only the rest."""
-    file, out = tmp_path / "sweep.toml", tmp_path / "runs"
-    file.write_text(
-        'traces = ["synthetic:jobs=400,gpus=64"]\nclusters = ["8x8"]\nloads = [0.9, 1.1]\nseeds = 60\n'
-        'policies = ["fifo", "saf:backfill=easy"]\n'
-    )
-    command = [sys.executable, "-m", "shunter", "sweep", str(file), "--out", str(out), "--workers", "2", "--json"]
-    sweep = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while sweep.poll() is None and not list(out.glob("runs/*.parquet")):
-        time.sleep(0.01)
-    sweep.send_signal(signal.SIGKILL)
-    sweep.wait()
-    there = Store.existing(out).read().height
-    assert 0 < there < 240
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert f"{there} of 240 runs were in" in done.stderr
-    assert json.loads(done.stdout)["runs"] == 240
-    rows = pl.concat([pl.read_parquet(path) for path in Store.existing(out).files()])
-    assert max(Counter(rows["key"].to_list()).values()) == 1  # nothing was run twice
 
 
 def test_places_are_forgotten_when_there_are_many():

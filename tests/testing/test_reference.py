@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import PolicyError, TraceError
@@ -458,7 +458,6 @@ RULES = [
     placement=st.sampled_from(PLACEMENTS),
     key=st.sampled_from([fifo, sjf, srtf, las]),
 )
-@settings(max_examples=300, deadline=None)
 def test_no_node_is_oversubscribed_and_every_job_runs_its_duration(case, rules, placement, key):
     jobs, nodes = case
     schedule = simulate(jobs, nodes, key, placement=placement, **rules)
@@ -483,7 +482,6 @@ def test_no_node_is_oversubscribed_and_every_job_runs_its_duration(case, rules, 
     placement=st.sampled_from(PLACEMENTS),
     backfill=st.sampled_from(["none", "easy", "conservative"]),
 )
-@settings(max_examples=200, deadline=None)
 def test_the_first_in_the_queue_never_waits_while_it_fits(case, placement, backfill):
     """In order of arrival, at the end of every instant at which a job ends or arrives, however wrong estimates are."""
     jobs, nodes = case
@@ -503,7 +501,6 @@ def free_at(nodes, running):
 
 
 @given(case=cases(min_duration=1, exact=True, dependencies=False), placement=st.sampled_from(PLACEMENTS))
-@settings(max_examples=300, deadline=None)
 def test_easy_never_delays_the_head(case, placement):
     """With exact estimates the head starts exactly when it would if nothing were started from then on.
 
@@ -531,7 +528,6 @@ def test_easy_never_delays_the_head(case, placement):
     key=st.sampled_from([fifo, sjf]),
     until=st.integers(1, 15),
 )
-@settings(max_examples=300, deadline=None)
 def test_conservative_never_delays_a_reservation(case, placement, key, until):
     """With exact estimates a job runs when and where it was promised on arrival: later ones change nothing."""
     jobs, nodes = case

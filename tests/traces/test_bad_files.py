@@ -345,7 +345,7 @@ def test_garbage_gives_a_trace_or_a_trace_error(tmp_path_factory: pytest.TempPat
     folder = tmp_path_factory.mktemp("garbage")
     own = [text.encode() for text in SAMPLES.get(form or "", {}).values()] or ALL
 
-    @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+    @settings(suppress_health_check=[HealthCheck.too_slow])
     @given(st.one_of(st.binary(max_size=200), mutated(own), mutated(ALL)), st.sampled_from(["fail", "skip"]))
     def feed(data: bytes, on_bad_row: str) -> None:
         path = file(folder, data, "garbage.csv")

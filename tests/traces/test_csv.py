@@ -156,7 +156,7 @@ tables = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.one_of(st.binary(), tables, tables.map(gzip.compress), st.binary().map(lambda b: b"PAR1" + b)))
 def test_rubbish_gives_a_trace_or_a_trace_error(tmp_path: Path, data: bytes) -> None:
     for name in ("rubbish.csv", "rubbish.parquet", "rubbish"):

@@ -32,7 +32,6 @@ def without_dependencies(trace: Trace) -> Trace:
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(traces(), st.integers(-1, 20_001))
 def test_parts_of_the_time_merge_into_the_trace(trace, cut):
     trace = without_dependencies(trace)
