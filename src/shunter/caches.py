@@ -127,21 +127,22 @@ def _tampered(folder: Path, owners: frozenset[int] | None = None) -> str:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         return f"{folder}: must be a folder, not a link or a file"
-    entries = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    # plain texts: there are thousands, and every process looks
+    entries = (f"{place}/{name}" for place, folders, files in os.walk(folder) for name in (*folders, *files))
     odd = next((entry for entry in entries if _others_made(entry, owners)), None)
     if _others_made(folder, owners) or odd is not None:
         return f"{odd or folder}: another account could have written it, so it is not used; delete {folder}"
     return ""
 
 
-def _others_made(entry: Path, owners: frozenset[int]) -> bool:
-    found = entry.lstat()
+def _others_made(entry: Path | str, owners: frozenset[int]) -> bool:
+    found = os.lstat(entry)
     if stat.S_ISLNK(found.st_mode) or found.st_uid not in owners or _others_write(entry, found):
         return True
     return stat.S_ISDIR(found.st_mode) and _lets_others_write(entry, DEFAULT)
 
 
-def _others_write(entry: Path, found: os.stat_result) -> bool:
+def _others_write(entry: Path | str, found: os.stat_result) -> bool:
     """Whether others may write; where an entry has an access control list, its group's mode says what that allows."""
     mode = found.st_mode & OTHERS_WRITE
     if mode == stat.S_IWGRP and _own_group(found.st_gid):
@@ -149,7 +150,7 @@ def _others_write(entry: Path, found: os.stat_result) -> bool:
     return bool(mode)
 
 
-def _lets_others_write(entry: Path, kind: str) -> bool:
+def _lets_others_write(entry: Path | str, kind: str) -> bool:
     """Whether an access control list lets another account write."""
     try:
         found = os.getxattr(entry, kind, follow_symlinks=False)
