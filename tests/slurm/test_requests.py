@@ -134,9 +134,13 @@ def test_waves_of_an_array_are_counted():
     assert hours(outlook, behind) == 625
 
 
-def test_a_throttle_bounds_what_runs_at_a_time():
-    array = job(2, 1, tasks="2-999", throttle=2, reason="JobArrayTaskLimit", hints=JobHints(run_s=3600))
-    ran = [replace(running(2, "n1", gpus=1, hours=1), id=f"2_{task}") for task in (0, 1)]
+@pytest.mark.parametrize("eligible", [NOW - HOUR, -1], ids=["known", "said only of tasks that run"])
+def test_a_throttle_bounds_what_runs_at_a_time(eligible):
+    """Slurm says of tasks above the throttle no time since when they could run; those that run came a second later."""
+    about = {"reason": "JobArrayTaskLimit", "hints": JobHints(run_s=3600), "eligible": eligible}
+    array = job(2, 1, tasks="2-999", throttle=2, **about)
+    begun = running(2, "n1", gpus=1, hours=1, eligible=NOW - HOUR + 1000)
+    ran = [replace(begun, id=f"2_{task}") for task in (0, 1)]
     other = job(3, 4, priority=1)
     outlook = cluster(*ran, array, other)
     assert [hours(outlook, questions.pending(outlook.snapshot, f"2_{task}")) for task in (2, 3, 4, 501)] == [

@@ -113,7 +113,9 @@ class Replica:
             and job.eligible <= snapshot.now + SKEW_MS  # after a requeue the manager says no reason for a moment
             for task in job.first_tasks(machines.at_a_time(job, self.requests.of(job)) if job.is_array else 1)
         ]
-        jobs = sorted([*usable, *running, *ended], key=lambda job: (_came(job), number_of(job.id)))
+        jobs = [*usable, *running, *ended]
+        self._since = self._order(jobs)
+        jobs.sort(key=lambda job: (self._since[job.id], number_of(job.id)))
         later = sorted((job for job in coming if job.submit > snapshot.now), key=lambda job: job.submit)
         self._later = {job.id for job in later}
         self.jobs: tuple[LiveJob, ...] = (*jobs, *later)  # by row
@@ -131,6 +133,14 @@ class Replica:
         self.simulator.world.jobs[w.STATE, over] = w.DONE  # so that they don't arrive
         self.view = self.simulator.present()
         self._correct(self.simulator.world, set(held))
+
+    def _order(self, jobs: Iterable[LiveJob]) -> dict[str, int]:
+        """Since when each could run, and none before the one that it waits for: of tasks that wait Slurm says less."""
+        found = {job.id: _came(job) for job in jobs}
+        for job, parent in self._after.items():
+            if job in found and parent in found:
+                found[job] = max(found[job], found[parent])
+        return found
 
     def _placements(self) -> dict[str, tuple[int, ...]]:
         """The GPUs of running jobs, but not on nodes that are reserved now: these come back when that is over."""
@@ -182,7 +192,9 @@ class Replica:
         given["limit"] = [job.limit * self._repeats.get(job.id, 1) for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
         given["mem_gib"] = [0 if job.id in held else self.requests.of(job).mem_mib for job in jobs]
-        given["submit"] = [job.submit if job.id in self._later else min(_came(job), self.snapshot.now) for job in jobs]
+        given["submit"] = [
+            job.submit if job.id in self._later else min(self._since[job.id], self.snapshot.now) for job in jobs
+        ]
         given["deadline"] = [
             min(max(job.due - submit, 1), LATEST_DUE_MS) if job.due > 0 else 0
             for job, submit in zip(jobs, given["submit"], strict=True)
