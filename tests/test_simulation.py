@@ -294,7 +294,7 @@ def test_a_damaged_run_is_refused(csv, tmp_path, name):
 
 
 def test_what_is_no_run_is_refused(tmp_path):
-    with pytest.raises(RunError, match="is not the folder of a run"):
+    with pytest.raises(RunError, match="is not the folder of a run; shunter simulate --out makes one"):
         run_folder.load(tmp_path)
 
 

@@ -103,7 +103,7 @@ def load(folder: str | Path) -> Run:
     folder = Path(folder)
     if not (folder / "experiment.toml").is_file():
         inside = sorted(path.parent.name for path in folder.glob("*/experiment.toml"))
-        hint = f"name a run in it, such as {folder / inside[0]}" if inside else "--out makes one"
+        hint = f"name a run in it, such as {folder / inside[0]}" if inside else "shunter simulate --out makes one"
         raise RunError(f"{folder} is not the folder of a run; {hint}")
     record = experiment.read(folder / "experiment.toml")
     try:

@@ -118,8 +118,15 @@ def test_what_a_live_cluster_can_not_run_is_no_candidate(text: str) -> None:
     "text", ["worst_p99=-1", "objective=money", "hours", "days=3,least_days=5", "days=7,least_days=7", "what=1"]
 )
 def test_wrong_limits_are_refused(text: str) -> None:
-    with pytest.raises(RunError, match="--limits"):
+    with pytest.raises(RunError, match="--limits") as refused:
         AutopilotLimits.of(text)
+    assert "limits:" not in str(refused.value).removeprefix("--limits:")  # only what was typed is quoted
+
+
+def test_a_misspelled_candidate_is_told_the_nearest_that_can_be_chosen() -> None:
+    with pytest.raises(PolicyError, match="did you mean 'saf'") as refused:
+        candidates("saff")
+    assert "elastic" not in str(refused.value)
 
 
 # ------------------------------------------------------------------------------------------- when it switches

@@ -39,6 +39,11 @@ def test_a_twin_of_a_published_trace_is_written_and_the_next_step_is_named():
     assert read_trace("synthetic:like=philly,jobs=300,seed=3").digest == traces.read("t.parquet").digest
 
 
+def test_the_next_step_of_a_trace_with_deadlines_compares_what_meets_them():
+    told = " ".join(ok("t.parquet", "--jobs", "20", "--deadlines", "1").split())
+    assert "shunter compare t.parquet -c auto -p saf:backfill=easy -p edf:backfill=easy -p elastic" in told
+
+
 def test_a_twin_of_ones_own_trace_says_what_is_kept():
     ok("own.parquet", "--like", "pai", "--jobs", "400")
     told = ok("twin.parquet", "--fit", "own.parquet", "--load", "0.8", "--gpus", "500")

@@ -10,7 +10,7 @@ from shunter import world as w
 from shunter.errors import LiveError
 from shunter.live.deadline_answers import DeadlineAnswer, _percent, deadline_record
 from shunter.live.end_forecast import EndForecast
-from shunter.live.past_ends import PastEnds, WantedJob, held, replayed
+from shunter.live.past_ends import PastEnds, WantedJob, _waited, held, replayed
 from shunter.live.run_times import EndedJob, RecentJobs
 from shunter.live.work_left import training
 from shunter.model import Trace
@@ -58,6 +58,11 @@ def test_without_a_forecast_nothing_is_said():
 def test_chances_are_written_in_one_form():
     words = [_percent(chance) for chance in (0.0, 0.5, 0.923, 1.0)]
     assert words == ["under 1 %", "50 %", "92 %", "over 99 %"]
+
+
+def test_a_chance_is_rounded_down():
+    """Else a job with 89.8 % is said to be done in time with 90 % chance, and its P90 comes after that."""
+    assert [_percent(chance) for chance in (0.898, 0.9, 0.29, 0.499)] == ["89 %", "90 %", "29 %", "49 %"]
 
 
 # ------------------------------------------------------------------------------------------- a history
@@ -123,6 +128,13 @@ def test_large_jobs_wait_as_large_jobs_do():
     small, large = (ends.forecast(WantedJob("user1", "", gpus, "", 48 * HOUR), NOW) for gpus in (1, 16))
     assert large.starts.mean() - NOW > 4 * (small.starts.mean() - NOW)
     assert any("calibrated by" in text for text in small.assumptions)
+
+
+def test_waits_of_jobs_that_did_not_wait_are_named_once():
+    assert _waited(np.array([0] * 19 + [60_000])) == "nine in ten not at all, all up to 1.00 m"
+    half = _waited(np.array([0, 0, 0, 60_000, 60_000]))
+    assert half == "half of them not at all, nine in ten up to 1.00 m, all up to 1.00 m"
+    assert _waited(np.zeros(3, np.int64)) == "none of them waited"
 
 
 def test_a_short_history_is_not_calibrated_and_an_empty_one_says_nothing():

@@ -57,6 +57,7 @@ def test_tables_show_them():
     assert "bob" in text  # by user, those with the fewest met first
     assert "0.0 %, 30.0 s" in text
     assert "users: those with the fewest" not in text  # all are shown
+    assert text.count("met: of the deadlines that could be met alone") == 2  # in both views
 
 
 def test_a_table_of_some_users_says_which():

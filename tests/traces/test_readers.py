@@ -362,6 +362,12 @@ def test_archives_of_several_files_are_reported(tmp_path: Path) -> None:
         read(tmp_path / "a.tar.gz")
 
 
+def test_the_folder_of_a_run_is_refused_with_its_jobs(tmp_path: Path) -> None:
+    (tmp_path / "experiment.toml").touch()
+    with pytest.raises(TraceError, match=r"is the folder of a run; its jobs are in .*jobs\.parquet"):
+        read(tmp_path)
+
+
 def test_a_folder_with_one_log_is_read(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"is a folder; name the trace file in it \(none of cluster_log"):
         read(tmp_path)

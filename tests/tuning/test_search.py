@@ -40,7 +40,7 @@ def test_a_policy_may_say_what_is_worth_trying():
 @pytest.mark.parametrize(
     ("policy", "wanted", "why"),
     [
-        ("fifo", (), "declares no values to try"),
+        ("fifo", (), "declares no values to try; set some, such as --try backfill=none/easy"),
         ("lucid", ("profile_tim=3",), "did you mean 'profile_time'"),
         ("lucid", ("profile_time",), "must be KEY=VALUE/VALUE"),
         ("lucid", ("capacity=9",), "must be 0 .. 4"),

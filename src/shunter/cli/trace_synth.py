@@ -162,6 +162,9 @@ def _tell(made: Trace, out: Path, like: str | None, gpus: int | None) -> None:
     note(f"{len(made):,} jobs{over}, written to {out}")
     for remark in made.remarks:
         note(remark)
+    if made.deadline.any():
+        note(f"shunter compare {out} -c {cluster} -p saf:backfill=easy -p edf:backfill=easy -p elastic", "next")
+        return
     note(f"shunter simulate {out} -c {cluster} -p fifo", "next")
 
 

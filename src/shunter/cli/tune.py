@@ -112,7 +112,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     """
     format = with_columns(format, columns)  # noqa: A001
     if not policy:
-        raise RunError("there is no policy; give one, such as --policy lucid")
+        raise RunError("there is no policy; give one, such as --policy tiresias, or draw from all with --policy any")
     cluster = named_cluster(cluster)
 
     from shunter.clusters.stop_costs import USUAL, text_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,8 +96,9 @@ def _cut_off(end: EndForecast) -> list[str]:
 
 
 def _percent(chance: float) -> str:
-    """A chance, never shown as certain."""
-    return "under 1 %" if chance < 0.01 else "over 99 %" if chance > 0.99 else f"{100 * chance:.0f} %"
+    """A chance, never shown as certain, and rounded down: 90 % would contradict a P90 that is later."""
+    whole = math.floor(100 * chance + 1e-9)  # 0.29 is a little less than 29 %
+    return "under 1 %" if chance < 0.01 else "over 99 %" if chance > 0.99 else f"{whole} %"
 
 
 def deadline_record(found: DeadlineAnswer) -> dict[str, Any]:

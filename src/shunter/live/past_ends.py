@@ -101,11 +101,10 @@ class PastEnds:
         times = self._seen.run_times(self.trace.name, (wanted.job,))
         starts: I64 = now + waits.astype(np.int64)
         past = self.ranks()
-        half, most, longest = (_up_to(float(np.quantile(waits, level)) / 1000) for level in (0.5, 0.9, 1.0))
         said = (
             times.source,
-            f"it waits like the last {len(waits)} similar jobs of the history (half of them {half}, nine in ten"
-            f" {most}, all {longest}); the queue of today is not known",
+            f"it waits like the last {len(waits)} similar jobs of the history ({_waited(waits)}); the queue of"
+            " today is not known",
             "how long it runs does not depend on when it starts",
             "not calibrated: the history is too short"
             if past is None
@@ -160,8 +159,14 @@ def _rank(forecast: F64, actual: float, among_equals: float) -> float:
     return (shorter + among_equals * (no_longer - shorter)) / len(forecast)
 
 
-def _up_to(wait_s: float) -> str:
-    return f"up to {duration(wait_s)}" if wait_s > 0 else "not at all"
+def _waited(waits: I64) -> str:
+    """How long half, nine in ten and all of them waited; of those that did not wait, only the largest share."""
+    shares = (("half of them", 0.5), ("nine in ten", 0.9), ("all", 1.0))
+    found = [(name, float(np.quantile(waits, level)) / 1000) for name, level in shares]
+    if not waits.any():
+        return "none of them waited"
+    at_once = [f"{name} not at all" for name, wait_s in found if wait_s <= 0]
+    return ", ".join([*at_once[-1:], *(f"{name} up to {duration(wait_s)}" for name, wait_s in found if wait_s > 0)])
 
 
 def _groups(wanted: WantedJob) -> tuple[tuple[str, ...], ...]:

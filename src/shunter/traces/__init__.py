@@ -243,6 +243,8 @@ def _file(path: Path) -> Path:
     found = sorted({file for pattern in patterns for file in path.glob(pattern)})
     if len(found) == 1:
         return found[0]
+    if not found and (path / "experiment.toml").is_file():
+        raise TraceError(f"{path}: is the folder of a run; its jobs are in {path / 'jobs.parquet'}")
     names = ", ".join(file.name for file in found) or f"none of {', '.join(patterns)} is in it"
     raise TraceError(f"{path}: is a folder; name the trace file in it ({names})")
 

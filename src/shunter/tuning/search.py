@@ -25,7 +25,10 @@ def grid_of(policy: str, wanted: Sequence[str]) -> dict[str, list[str]]:
         tuned = cls.tuned if issubclass(cls, Describes) else {}
         found: dict[str, list[str]] = {key: list(values) for key, values in tuned.items()}
         if not found:
-            raise PolicyError(f"policy '{name}' declares no values to try; set some with --try KEY=VALUE/VALUE")
+            raise PolicyError(
+                f"policy '{name}' declares no values to try; set some, such as --try backfill=none/easy"
+                f" ('shunter policies {name}' lists its parameters)"
+            )
         return found
     grid: dict[str, list[str]] = {}
     for text in wanted:

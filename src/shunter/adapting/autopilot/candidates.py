@@ -7,13 +7,13 @@ imported by it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from shunter import registry
 from shunter.capabilities import Compilable, Holds, Learns, capability
-from shunter.errors import PolicyError, ShunterError
+from shunter.errors import PolicyError, ShunterError, did_you_mean
 from shunter.params import Among, Between, Growing, named
 from shunter.protocols import Policy
 from shunter.scheduling.resizing.policy import Resizing
@@ -39,7 +39,7 @@ class Candidates:
         for text in texts:
             name = named(text)[0]
             if name not in known:
-                raise PolicyError(f"the autopilot can't choose '{name}'; choose among {', '.join(sorted(known))}")
+                raise PolicyError(f"the autopilot can't choose '{name}'; {did_you_mean(name, _usable(known))}")
         made = [registry.policy(text) for text in (baseline, *(texts or USUAL))]
         for policy in made:
             _check_usable(policy)
@@ -73,6 +73,16 @@ def _varies(space: PolicySpace) -> bool:
     draws = rng(0, "candidates")
     found = {space.text(space.drawn(draws)) for _ in range(DRAWS if space.dimensions else 0)}
     return bool(found - {"", space.policy})
+
+
+def _usable(names: Iterable[str]) -> Iterator[str]:
+    """Those that it can choose as they are."""
+    for name in names:
+        try:
+            _check_usable(registry.policy(name))
+        except PolicyError:
+            continue
+        yield name
 
 
 def _check_usable(policy: Policy) -> None:

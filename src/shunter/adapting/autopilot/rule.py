@@ -60,7 +60,7 @@ class AutopilotLimits:
     @classmethod
     def of(cls, text: str) -> AutopilotLimits:
         """What a text such as ``worst_p99=1.2,hours=48`` says."""
-        found = build(cls, "limits", named(f"limits:{text}", "--limits", RunError)[1], "--limits", RunError)
+        found = build(cls, text, named(f":{text}", "--limits", RunError)[1], "--limits", RunError)
         # The first job of the days in view is hardly ever at their very beginning, so that fewer than all are known.
         if not found.check_days < found.least_days < found.days:
             raise RunError("--limits: must have check_days < least_days < days")

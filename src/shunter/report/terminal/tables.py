@@ -24,6 +24,7 @@ _DUE = (
     "possible: alone on the cluster, at its best width, the job would meet its deadline; late: 0 for jobs in time; "
     "moves: stops and resizes"
 )
+_MET_LATE = "met: of the deadlines that could be met alone; late: the mean, 0 for jobs in time"
 _MOST_USERS = 5  # of those with deadlines, in a terminal
 _SLEEP = "jobs delayed: they started when a node was awake again; MWh: what nodes, GPUs and cooling draw"
 DECLARED = "† by declarations: it knows the run times that users declared, exact ones if the trace has no others"
@@ -105,6 +106,7 @@ def _deadlines(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
 
 def _due_groups(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
     """Deadlines met and mean lateness by size, and by user: those with the fewest met."""
+    shown = False
     for key, name in (("by_size", "GPUs"), ("by_user", "user")):
         kept = [row["deadlines"] for row in rows]
         groups = list(kept[0][key])
@@ -116,9 +118,12 @@ def _due_groups(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
         for group in groups:
             cells = [_due_cell(found[key].get(group), found[f"lateness_{key}"].get(group)) for found in kept]
             made.add_row(group, *cells)
+        shown = True
         yield made
         if len(groups) < len(kept[0][key]):
             yield Text(f" {len(groups)} of {len(kept[0][key])} users: those with the fewest deadlines met", style="dim")
+    if shown:
+        yield Text(f" {_MET_LATE}", style="dim")
 
 
 def _due_cell(met: float | None, late: float | None) -> str:
