@@ -256,6 +256,17 @@ def drawn(view) -> str:
     return out.getvalue()
 
 
+def test_deadlines_and_elastic_jobs_are_counted():
+    about = describe(jobs(deadline=[0, 2 * HOUR, 4 * HOUR, 0], max_gpus=[4, 0, 0, 0]))
+    assert (about["deadline_s"]["jobs"], about["deadline_s"]["mean"], about["elastic_jobs"]) == (2, 3 * 3600, 1)
+    text = drawn(describe_view(about))
+    assert "after submission: mean 3.00 h" in text
+    assert "1 of 4 give a range of GPUs" in text
+    plain = describe(jobs())
+    assert (plain["deadline_s"], plain["elastic_jobs"]) == (None, 0)
+    assert "deadlines" not in drawn(describe_view(plain))
+
+
 def test_the_description_fits_and_shows_everything():
     trace = dataclasses.replace(synthetic(3000), vc=np.arange(3000) % 15, vcs=tuple(f"vc{i}" for i in range(15)))
     trace = dataclasses.replace(

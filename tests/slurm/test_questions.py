@@ -413,6 +413,7 @@ def test_what_slurm_would_never_start_is_refused(wish, said):
         (lambda read: read["jobs"][2].update(tasks=","), "jobs.2.tasks: names no task"),
         (lambda read: read["jobs"][2].update(per_node="gres:gpu:" + "9" * 5000), "jobs.2.per_node: .* 18 digits"),
         (lambda read: read["jobs"][2].update(id="1"), "jobs.2.id: must differ from that of jobs.0, got '1'"),
+        (lambda read: read.pop("jobs"), "'jobs' is missing"),
         (lambda read: read["nodes"][1].update(gpus=10**8), "nodes.1.gpus: must be 0 to 4,096"),
         (lambda read: read["nodes"][1].update(used=[-1]), "nodes.1.used"),
         (lambda read: read["nodes"][1].update(name="n1"), "nodes.1.name: must differ from that of nodes.0"),

@@ -256,7 +256,9 @@ class Snapshot:
             first = error.errors()[0]
             where = ".".join(str(step) for step in first["loc"])
             raise LiveError(f"{path}: {NOT_ONE}: {where}: {first['msg']}") from None
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except KeyError as missing:
+            raise LiveError(f"{path}: {NOT_ONE}: {missing} is missing") from None
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise LiveError(f"{path}: {NOT_ONE}: {error}") from None
 
 

@@ -30,6 +30,7 @@ def describe(trace: Trace, cluster: Cluster | None = None, zone: tzinfo = UTC) -
     hours = demand.gpu_hours(trace)
     first, last = int(trace.submit[0]), int(trace.submit[-1])
     waits = trace.recorded_wait[trace.recorded_wait >= 0]
+    due = trace.deadline[trace.deadline > 0]
     return {
         "trace": trace.name,
         "digest": trace.digest,
@@ -53,6 +54,8 @@ def describe(trace: Trace, cluster: Cluster | None = None, zone: tzinfo = UTC) -
         "gpu_types": _groups(trace, "gpu_type", hours, None if suggested else cluster),
         "outcomes": _groups(trace, "outcome", hours, None),
         "recorded_wait_s": spread(waits, 1000) | {"jobs": len(waits)} if len(waits) else None,
+        "deadline_s": spread(due, 1000) | {"jobs": len(due)} if len(due) else None,  # from submission on
+        "elastic_jobs": int(trace.elastic.sum()),
         "load": demand.describe(trace, cluster, local) | {"suggested": suggested},
         "remarks": list(trace.remarks),
     }

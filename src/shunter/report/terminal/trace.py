@@ -130,6 +130,11 @@ def lines_of(about: dict[str, Any]) -> Iterable[tuple[str, str]]:
     if waits:
         points = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)
         yield "recorded waits", f"{points} ({waits['jobs']:,} jobs)"
+    if due := about["deadline_s"]:
+        points = ", ".join(f"{point} {duration(due[point])}" for point in _POINTS)
+        yield "deadlines", f"after submission: {points} ({due['jobs']:,} jobs)"
+    if about["elastic_jobs"]:
+        yield "elastic jobs", f"{about['elastic_jobs']:,} of {about['jobs']:,} give a range of GPUs"
 
 
 def _groups(title: str, rows: list[dict[str, Any]]) -> RenderableType:
