@@ -171,7 +171,7 @@ class Setup:
     @property
     def redraws(self) -> bool:
         """Whether a repeat has jobs of its own: a synthetic trace is made again, any other keeps its jobs."""
-        return _is_synthetic(self.trace_source.path)
+        return is_synthetic(self.trace_source.path)
 
     @property
     def drawn_by(self) -> str:
@@ -507,7 +507,7 @@ def _trace(given: TraceLike, form: str | None = None, on_bad_row: str = "fail") 
     if isinstance(given, Trace):
         return given, TraceSource("", given.digest)
     if isinstance(given, str | Path):
-        if _is_synthetic(str(given)):
+        if is_synthetic(str(given)):
             trace, path = _synthetic(str(given)), str(given)
         else:
             trace = traces.read(Path(given), form or None, on_bad_row)
@@ -519,12 +519,13 @@ def _trace(given: TraceLike, form: str | None = None, on_bad_row: str = "fail") 
 
 def _where(source: TraceSource, job_id: str | None) -> str:
     """The file, and the line where it has lines, that a message about a job begins with."""
-    if not source.path or _is_synthetic(source.path) or job_id is None:
+    if not source.path or is_synthetic(source.path) or job_id is None:
         return ""
     return " ".join(filter(None, [source.path, traces.place_of(job_id, source.path, source.format or None)])) + ": "
 
 
-def _is_synthetic(text: str) -> bool:
+def is_synthetic(text: str) -> bool:
+    """Whether a trace is named that needs no file."""
     return text == SYNTHETIC or text.startswith(SYNTHETIC + ":")
 
 

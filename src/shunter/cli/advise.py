@@ -152,7 +152,9 @@ def _imported(history: str, cluster: str | None) -> tuple[str, str | None]:
 
 
 def _is_there(history: str) -> bool:
-    return history == "-" or history.startswith("synthetic") or Path(history).exists()
+    from shunter.setup import is_synthetic
+
+    return history == "-" or is_synthetic(history) or Path(history).exists()
 
 
 def _text(path: Path | None) -> str | None:

@@ -41,10 +41,7 @@ from shunter.cli.old_names import renamed
 from shunter.errors import InputError, ShunterError
 
 HELP = ["-h", "--help"]
-OPTIONS_OF_OTHERS = {
-    "report": "simulate, compare and others write a page with --report FILE",
-    "plot": "simulate and compare write figures with --figures DIR",
-}
+OPTIONS_OF_OTHERS = {"report": "simulate, compare and others write a page with --report FILE"}
 READER_GONE = 141  # as a shell reports a process that SIGPIPE ended
 
 
