@@ -11,6 +11,10 @@ a few long jobs, so every repeat leaves out another twentieth of the jobs; with 
 of them.  With ``--moved HOURS`` no job is left out; in every repeat those that are larger than a node come up to so
 many hours later.  What is above 5 % comes again at the end, by the size of the jobs, with the mean completion times
 without backfilling that are the least and the most over the repeats.
+
+With ``--itself`` each order without backfilling is also compared with itself as the jobs came: how often a change that
+means nothing exceeds 5 %.  Every job comes up to half a minute later, drawn anew for each repeat, or large ones are
+moved, if ``--moved`` says so.  With ``--passing 8`` also EASY that lets only jobs pass which are short for the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +33,7 @@ from shunter import registry, traces
 from shunter import world as w
 from shunter.capabilities import Learns, capability
 from shunter.cluster import NodeGroup
-from shunter.model import GPU
+from shunter.model import GPU, Trace
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.reproduce import venus
 from shunter.reproduce.numbers import by_size
@@ -42,6 +46,7 @@ from shunter.safe_files import data_folder
 from shunter.seeding import rng
 from shunter.setup import Setup, set_up, window_of
 from shunter.simulation import Result
+from shunter.world import F64, I64
 
 ORDERS = (
     "fifo:estimate=history", "fifo:estimate=limit", "sjf:estimate=history", "sjf:estimate=limit",
@@ -57,6 +62,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
 }
 BOUNDS = (BOUND, ESTIMATE, TRUTH)  # unless others are asked for
 LEFT_OUT = 0.05  # of the jobs, others in every repeat
+LATER = 30.0  # seconds by which jobs come later to see what is chance
 AAIC_NODES = (24, 32)  # of 40: with all of them hardly anybody waits
 MONTHS = {  # where each begins, and where the last one ends; early ones before the bar
     "aaic": (("2018-08-01", "2018-09-01", "2018-10-01"), ("2018-11-01", "2018-12-01", "")),
@@ -126,8 +132,14 @@ def _easy(name: str, order: str, limited: bool, ways: Sequence[str]) -> Iterator
     }
     for by in ways:
         if possible.get(by, True):
-            policy = with_settings(order, {"backfill": "easy", **SETTINGS[by]})
+            policy = with_settings(order, {"backfill": "easy", **settings_of(by)})
             yield by, TrialCase(f"{name}{TRUTH if by == TRUTH else ''}", "", policy)
+
+
+def settings_of(way: str) -> Mapping[str, object]:
+    """The settings of EASY by its name; ``passing=8`` goes by bounds, too."""
+    name, _, value = way.partition("=")
+    return {**SETTINGS[BOUND], name: float(value)} if name == "passing" else SETTINGS[way]
 
 
 def knowing(found: Mapping[str, Setup]) -> dict[str, Setup]:
@@ -156,10 +168,23 @@ def moved(found: Mapping[str, Setup], repeat: int, hours: float) -> dict[str, Se
         trace, largest = one.trace, max(group.gpus for group in one.cluster.groups) * GPU
         later = rng(repeat, "moved").random(len(trace)) * hours * 3.6e6 * (trace.gpus > largest)
         later[:1] = 0
-        submit = trace.submit + later.astype(np.int64)
-        order = np.argsort(submit, kind="stable")
-        made[name] = dataclasses.replace(one, trace=dataclasses.replace(trace, submit=submit).select(order))
+        made[name] = dataclasses.replace(one, trace=_submitted(trace, trace.submit + later.astype(np.int64)))
     return made
+
+
+def submitted_later(found: Mapping[str, Setup], repeat: int, seconds: float) -> dict[str, Setup]:
+    """The same setups with every job submitted a little later, but for the first one."""
+    made = {}
+    for name, one in found.items():
+        later = rng(repeat, "later").random(len(one.trace)) * seconds * 1000
+        later[:1] = 0
+        made[name] = dataclasses.replace(one, trace=_submitted(one.trace, one.trace.submit + later.astype(np.int64)))
+    return made
+
+
+def _submitted(trace: Trace, submit: I64) -> Trace:
+    """A trace whose jobs are submitted at these times, in their order."""
+    return dataclasses.replace(trace, submit=submit).select(np.argsort(submit, kind="stable"))
 
 
 def sizes(result: Result) -> dict[str, float]:
@@ -200,7 +225,7 @@ Changes = dict[tuple[str, str], list[float]]  # by order and by what reservation
 
 def table(trials: Trials, made: Sequence[Row]) -> tuple[Table, Changes]:
     """A row for every order and month in which jobs wait: changes of the mean completion time, and all of them."""
-    ways = tuple(by for by in SETTINGS if any(by in row.easy for row in made))
+    ways = tuple(dict.fromkeys(by for row in made for by in row.easy))
     shown = Table("trace", "order", "JCT, h", *ways)
     changes: Changes = {}
     for plain, easy in made:
@@ -238,6 +263,57 @@ def losses(trials: Trials, made: Sequence[Row]) -> Table:
     return shown
 
 
+class Draws(NamedTuple):
+    """Mean completion times of the rows in which jobs wait, a line for the jobs as they came and one for each draw."""
+
+    rows: list[TrialCase]
+    plain: F64
+    easy: dict[str, F64]
+
+
+def run_draws(
+    found: Mapping[str, Setup], made: Sequence[Row], draws: Sequence[Mapping[str, Setup]], workers: int | None = None
+) -> Draws:
+    """Run each order without backfilling and with EASY as the jobs came, and with other draws of them."""
+    ways = list(made[0].easy)
+    plain, easy = [row.plain for row in made], [[row.easy[by] for row in made] for by in ways]
+    teach(found, plain)
+    cases = [*plain, *(case for some in easy for case in some)]
+    runs = [run_cases(draw, cases, 1, workers=workers) for draw in (found, *draws)]
+    waits = [runs[0].of(case, "wait_mean_s").value >= WAITING * runs[0].of(case, "jct_mean_s").value for case in plain]
+    means = [
+        np.array([[run.of(case, "jct_mean_s").value for case in some] for run in runs])[:, waits]
+        for some in (plain, *easy)
+    ]
+    return Draws(list(compress(plain, waits)), means[0], dict(zip(ways, means[1:], strict=True)))
+
+
+def by_chance(draws: Draws) -> tuple[Table, Table]:
+    """How many rows exceed 5 % in each draw, orders against themselves and EASY; and those that do so in the mean."""
+    changes = {"order against itself": np.log(draws.plain / draws.plain[0])}
+    changes |= {f"EASY, {by}": np.log(easy / draws.plain) for by, easy in draws.easy.items()}
+    shown = Table("draw", *changes, title="rows above 5 %; mean and worst change")
+    names = ["as the jobs came", *map(str, range(1, len(draws.plain))), "mean of the draws"]
+    for at, name in enumerate(names):
+        if at < len(draws.plain):
+            shown.add_row(name, *(_above(some[at]) for some in changes.values()))
+        else:  # an order against itself has no mean: the luck of the jobs as they came is in every draw of it
+            shown.add_row(name, "", *(_above(some[1:].mean(axis=0)) for some in list(changes.values())[1:]))
+    losing = Table("trace", "order", *list(changes)[1:], title="rows above 5 % in the mean of the draws")
+    for at, case in enumerate(draws.rows):
+        found = [
+            estimate(np.expm1(means_of_repeats(some[1:, at], 0)), len(some) - 1) for some in list(changes.values())[1:]
+        ]
+        if any(change.value > WORST for change in found):
+            losing.add_row(case.workload, case.policy, *map(in_percent, found))
+    return shown, losing
+
+
+def _above(logs: F64) -> str:
+    mean, worst = (f"{100 * np.expm1(value):+.1f} %" for value in (logs.mean(), logs.max()))
+    return f"{(np.expm1(logs) > WORST).sum()} of {len(logs)}; {mean}, {worst}"
+
+
 def summary(changes: Changes, seed: int = 0) -> Table:
     """Over the months: the mean change, its interval over drawn months, the worst, and how many fail."""
     made = Table("order", "by", "months", "mean change", "worst", f"above {WORST:.0%}")
@@ -261,17 +337,29 @@ def main() -> None:
     parser.add_argument(
         "--moved", type=float, default=0.0, metavar="HOURS", help="large jobs come up to this much later"
     )
+    parser.add_argument("--itself", action="store_true", help="compare orders with themselves, too; see above")
+    parser.add_argument("--passing", action="append", default=[], metavar="N", help="EASY with passing=N; repeatable")
     parser.add_argument("--p90", action="store_true", help="reservations also by the model's calibrated P90")
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="a made-up trace and one run of each")
     chosen = parser.parse_args()
     every = setups("made-up" if chosen.quick else chosen.months)
     found = {name: one for name, one in every.items() if chosen.only in name}
-    made = rows(found, chosen.order or ORDERS, (*BOUNDS, *([P90] if chosen.p90 else [])))
+    passing = [f"passing={each}" for each in chosen.passing]
+    console = Console(width=120)
+    if chosen.itself:
+        made = rows(found, chosen.order or ORDERS, (BOUND, *passing))
+        draws = [
+            moved(found, repeat, chosen.moved) if chosen.moved else submitted_later(found, repeat, LATER)
+            for repeat in range(chosen.repeat)
+        ]
+        for part in by_chance(run_draws(found, made, draws, chosen.workers)):
+            console.print(part)
+        return
+    made = rows(found, chosen.order or ORDERS, (*BOUNDS, *([P90] if chosen.p90 else []), *passing))
     repeats = 1 if chosen.quick or chosen.all_jobs else chosen.repeat
     left_out = 0.0 if chosen.all_jobs else LEFT_OUT
     trials = run_rows(found, made, repeats, chosen.workers, left_out, chosen.moved)
-    console = Console(width=120)
     shown, changes = table(trials, made)
     console.print(shown)
     console.print(summary(changes))

@@ -22,11 +22,13 @@ from shunter.adapting.controller import AdaptedRun, plain_run
 from shunter.adapting.objectives import run_value
 from shunter.clusters.stop_costs import USUAL
 from shunter.errors import AbandonedError, PolicyError
+from shunter.protocols import Memory
 from shunter.report.bootstrap import drawn_means, draws_of
 from shunter.report.intervals import bounds
 from shunter.safe_files import data_folder
 from shunter.setup import Setup, set_up
-from shunter.simulation import Draw, simulator_for
+from shunter.sim.engine import Simulator
+from shunter.simulation import Draw, simulator_for, taught
 from shunter.tuning.sampling import sampled, search_named
 from shunter.tuning.spaces import spaces_of
 
@@ -61,17 +63,23 @@ SITES = {  # clusters as in benchmarks/evidence.py
 }
 
 
+def begun_on(setup: Setup, policy: str) -> tuple[Simulator, Memory | None]:
+    """A run before its first event, and what a policy that learns has learned from the days before."""
+    made = registry.policy(policy)
+    return simulator_for(Draw(setup, 0), made)[0], taught(made, setup, setup.trace)
+
+
 def searched(policy: str, early: dict[str, Setup]) -> str:
     """The setting with the least mean of log(JCT / default's) on all early weeks."""
-    begun = {name: simulator_for(Draw(setup, 0), registry.policy(policy))[0] for name, setup in early.items()}
+    begun = {name: begun_on(setup, policy) for name, setup in early.items()}
     base: dict[str, float] = {}
 
     def value(text: str) -> float:
         made, ratios = registry.policy(text), []
-        for name, simulator in begun.items():
+        for name, (simulator, memory) in begun.items():
             twin = simulator.fork()
             try:
-                twin.run(made, budget=most_decisions(len(twin.trace)))
+                twin.run(made, memory=made.start(twin.cluster, memory), budget=most_decisions(len(twin.trace)))
             except (AbandonedError, PolicyError):
                 return math.inf
             if twin.exhausted:
@@ -90,8 +98,9 @@ def searched(policy: str, early: dict[str, Setup]) -> str:
 
 
 def judged(setup: Setup, policies: Sequence[str]) -> list[AdaptedRun]:
-    """Runs on later weeks."""
-    return [plain_run(simulator_for(Draw(setup, 0), registry.policy(text))[0], text, None) for text in policies]
+    """Runs on later weeks; all of them begin with what the first policy has learned."""
+    simulator, memory = begun_on(setup, policies[0])
+    return [plain_run(simulator.fork(), text, registry.policy(text).start(setup.cluster, memory)) for text in policies]
 
 
 def row(name: str, default: AdaptedRun, best: AdaptedRun) -> str:

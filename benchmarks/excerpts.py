@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from shunter import clusters, registry, world
-from shunter.setup import read_trace
+from shunter import registry, world
+from shunter.setup import Setup, set_up
 from shunter.sim.engine import Simulator
+from shunter.simulation import Draw, simulator_for
 
 HOUR = 3_600_000
-POLICIES = ("fifo", "sjf:estimate=oracle", "las", "tiresias", "themis", "dally", "lucid")
+POLICIES = ("fifo", "sjf:estimate=oracle", "las", "tiresias", "themis", "dally", "lucid:refit=0")
 REPEATS = 3
 
 
@@ -50,10 +51,10 @@ def excerpted(simulator: Simulator, policy: Any, memory: Any, end: int) -> Any:
     return twin
 
 
-def measured(trace: Any, cluster: Any, text: str, hours: int) -> list[tuple[int, float, float]]:
+def measured(setup: Setup, text: str, hours: int) -> list[tuple[int, float, float]]:
     """Of each hour: unfinished jobs, seconds in a fork, seconds in an excerpt."""
-    policy = registry.policy(text)
-    simulator, memory, found = Simulator(trace, cluster), None, []
+    policy, trace = registry.policy(text), setup.trace
+    simulator, memory, found = simulator_for(Draw(setup), policy)[0], None, []
     first, last = int(trace.submit[len(trace) // 2]), int(trace.submit[-1])
     for at in np.linspace(first, last - HOUR, hours).astype(int).tolist():
         memory = simulator.run(policy, until=at, memory=memory)
@@ -71,12 +72,11 @@ def measured(trace: Any, cluster: Any, text: str, hours: int) -> list[tuple[int,
 
 def main(source: str, machines: str, hours: int = 12) -> None:
     """Print a row per policy."""
-    trace = read_trace(source)
-    cluster = clusters.load(machines, trace)
-    print(f"{len(trace):,} jobs on {cluster.gpus} GPUs, {hours} hours; ms of CPU time for the next hour")  # noqa: T201
+    setup = set_up(source, machines)
+    print(f"{len(setup.trace):,} jobs on {setup.cluster.gpus} GPUs, {hours} hours; ms of CPU time for the next hour")  # noqa: T201
     print(f"{'policy':24}{'hours':8}{'unfinished':>12}{'fork':>10}{'excerpt':>10}{'times':>8}")  # noqa: T201
     for text in POLICIES:
-        rows = sorted(measured(trace, cluster, text, hours))
+        rows = sorted(measured(setup, text, hours))
         for name, part in (("calm", rows[: len(rows) // 2]), ("busy", rows[len(rows) // 2 :])):
             jobs, fork, excerpt = (statistics.median(column) for column in zip(*part, strict=True))
             print(f"{text:24}{name:8}{jobs:12,.0f}{1000 * fork:10.2f}{1000 * excerpt:10.2f}{fork / excerpt:8.1f}")  # noqa: T201

@@ -149,6 +149,21 @@ def test_promises_by_bounds(
     assert reference.runs_of(simulator.events, len(jobs)) == expected
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("passing", [0.05, 0.2])
+@pytest.mark.parametrize("name", ["fifo", "sjf"])
+def test_only_short_jobs_pass(name: str, passing: float, seed: int) -> None:
+    """Enough jobs end for the mean completion time to count, and some are too long for it."""
+    drawn, nodes = np.random.default_rng(seed), [RefNode(4), RefNode(4)]
+    columns = np.cumsum(drawn.integers(0, 6, 120)), drawn.integers(1, 6, 120) ** 2, drawn.integers(1, 7, 120)
+    jobs = [RefJob(*map(int, row), estimate=int(row[1])) for row in zip(*columns, strict=True)]
+    any_job, short = (
+        reference.simulate(jobs, nodes, KEYS[name], backfill="easy", passing=each) for each in (0, passing)
+    )
+    assert any_job != short
+    both((jobs, nodes), name, backfill="easy", passing=passing)
+
+
 def scaled(jobs: list[RefJob], tick: int) -> list[RefJob]:
     """The same jobs in another unit of time."""
     return [

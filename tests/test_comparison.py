@@ -158,7 +158,7 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, how, out):
 
     again = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
-    assert "1 of 2 runs were reused" in again.stderr
+    assert "1 of 2 runs was reused" in again.stderr
     assert [row["policy"] for row in json.loads(again.stdout)["policies"]] == ["slow_policy.Slow", "fifo"]
     assert (tmp_path / "diary").read_text() == "run\nrun\n"  # the slow one was run anew, fifo was not run again
     left = [path.name for path in tmp_path.iterdir() if path.name.startswith(".out")]

@@ -75,6 +75,22 @@ def test_reservations_by_the_truth_change_limits_and_nothing_else():
     assert (knowing.trace.submit == plain.trace.submit).all()
 
 
+def test_an_order_is_compared_with_itself_and_with_easy_in_each_draw():
+    found = backfilling.setups("made-up")
+    made = backfilling.rows(found, ORDERS[:2], (backfilling.BOUND, "passing=4"))
+    assert made[0].easy["passing=4"].policy == "fifo:estimate=history,bound=0.9,backfill=easy,passing=4"
+    later = [backfilling.submitted_later(found, repeat, backfilling.LATER) for repeat in range(2)]
+    assert all((draw["stand-in"].trace.submit[0] == found["stand-in"].trace.submit[0]) for draw in later)
+    draws = backfilling.run_draws(found, made, later, workers=1)
+    assert {by: easy.shape for by, easy in draws.easy.items()} == {backfilling.BOUND: (3, 2), "passing=4": (3, 2)}
+    shown, losing = backfilling.by_chance(draws._replace(easy={"made up": draws.plain * np.array([1.0, 1.1])}))
+    rows = list(zip(*(column.cells for column in shown.columns), strict=True))
+    assert [row[0] for row in rows] == ["as the jobs came", "1", "2", "mean of the draws"]
+    assert rows[0][1:] == ("0 of 2; +0.0 %, +0.0 %", "1 of 2; +4.9 %, +10.0 %")
+    assert rows[1][1] != rows[0][1]
+    assert list(losing.columns[1].cells) == [ORDERS[1]]
+
+
 def test_every_repeat_leaves_out_other_jobs_but_never_the_first():
     found = backfilling.setups("made-up")
     (whole,) = found.values()

@@ -21,7 +21,8 @@ CODES = {
     "away": "nodes where it may run are down or asleep (GPUs on those that are up)",
     "behind": "an earlier job doesn't fit, and no job may pass it, though enough GPUs are free for this one (that job)",
     "queued": "an earlier job doesn't fit, nor does this one (that job)",
-    "reservation": "starting it would delay an earlier job (that job, when it should start in ms)",
+    "reservation": "starting it would delay an earlier job, or it takes too long to pass (that job, when it should "
+    "start in ms, the thousandths of the mean completion time that a job may take to pass; 0: any)",
     "planned": "its turn is planned (when it should start in ms)",
     "unplanned": "too many jobs are ahead of it to plan its turn (how many are planned)",
     "offer": "GPUs are free, but closer ones are worth waiting for (the tier that it waits for, for how many ms from "

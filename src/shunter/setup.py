@@ -24,6 +24,7 @@ from shunter.params import declared
 from shunter.run_folder import libraries
 from shunter.safe_files import digest_of
 from shunter.seeding import rng
+from shunter.texts import counted
 from shunter.traces.checkpointable import remark_on, with_checkpointable
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Setup:
         known = np.array([*(name in named for name in trace.loss_curves), False])
         jobs = int((known[trace.loss_curve] & (trace.declarations > 0)).sum())
         none = "" if jobs else "; a job needs a loss_curve of the file, and declared work"
-        return f"losses as in {Path(self.losses).name} for {jobs:,} jobs{none}"
+        return f"losses as in {Path(self.losses).name} for {counted(jobs, 'job')}{none}"
 
     @cached_property
     def loss_curves(self) -> dict[str, tuple[float, ...]]:
@@ -120,7 +121,7 @@ class Setup:
         known = [found.has_measured(name) for name in self.trace.models]
         jobs = sum(known[model] for model in self.trace.model[self.trace.elastic] if model >= 0)
         none = "" if jobs else "; a job needs a model of the file, and min_gpus and max_gpus"
-        return f"speed by number of GPUs as measured in {Path(self.scaling).name} for {jobs:,} jobs{none}"
+        return f"speed by number of GPUs as measured in {Path(self.scaling).name} for {counted(jobs, 'job')}{none}"
 
     def speeds(self) -> Scaling | None:
         """Speeds by number of GPUs with the user's measurements first; None: there are none."""
@@ -160,7 +161,7 @@ class Setup:
         names = ", ".join(f"'{name}'" for name in unknown[:MOST_NAMED]) + more
         jobs = int(np.isin(self.trace.model, [self.trace.models.index(name) for name in unknown]).sum())
         return (
-            f"models that are not known communicate as {STAND_IN} does: {names} ({jobs:,} jobs); "
+            f"models that are not known communicate as {STAND_IN} does: {names} ({counted(jobs, 'job')}); "
             "describe them in a file for --models"
         )
 

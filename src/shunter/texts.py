@@ -1,4 +1,4 @@
-"""Texts: those from files of others, made harmless where people read them; and changes in percent."""
+"""Texts: those from files of others, made harmless where people read them; counts, and changes in percent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import math
 from collections import Counter
 from typing import Any
+
+_OF_ONE = {"are": "is", "were": "was", "have": "has", "do": "does"}  # verbs of several, and of one
 
 
 def printable(text: str) -> str:
@@ -28,6 +30,23 @@ def unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise ValueError(f"key '{twice[:40]}' is given twice")
     return found
+
+
+def counted(count: int | str, noun: str, verb: str = "") -> str:
+    """``1 GPU``, ``2-4 GPUs``, ``3 policies``, ``1,200 nodes``; with a verb ``1 job waits``, ``2 jobs wait``."""
+    text = count if isinstance(count, str) else f"{count:,}"
+    nouns = noun if text == "1" else f"{noun[:-1]}ies" if noun.endswith("cy") else f"{noun}s"
+    return f"{text} {nouns}" + (f" {agreeing(verb, text)}" if verb else "")
+
+
+def agreeing(verb: str, count: int | str) -> str:
+    """A verb, written as for several, as it is for a count."""
+    return _OF_ONE.get(verb, f"{verb}s") if str(count) == "1" else verb
+
+
+def between(low: str, high: str) -> str:
+    """``2 to 5``, or one number where both ends are the same."""
+    return low if low == high else f"{low} to {high}"
 
 
 def percent(part: float) -> str:

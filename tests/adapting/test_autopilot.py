@@ -490,7 +490,12 @@ def test_the_command_prints_the_table_and_its_json(trace_file: Path) -> None:
     assert found["runs"]["baseline"]["over_baseline"] == 1
     shown = Console(width=200, record=True, file=io.StringIO())
     shown.print(autopilot_view(found))
-    assert "aim '0.98 of Fixed': " in shown.export_text()
+    text = shown.export_text()
+    assert "aim '0.98 of Fixed': " in text
+    assert "BROKE" not in text
+    found["runs"]["autopilot"] |= {"within_limits": False, "p99_of_baseline": 12.345}
+    shown.print(autopilot_view(found))
+    assert "THE AUTOPILOT BROKE THE LIMITS: P99 12.35 times the site's (limit 10)" in shown.export_text()
 
 
 @pytest.mark.parametrize(

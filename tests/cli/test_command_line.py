@@ -351,6 +351,30 @@ def test_a_controller_that_finds_no_slurm_says_so(monkeypatch, tmp_path):
         assert "must be on the PATH" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("deadline 4711 --by nonsense", "--by: 'nonsense' is not a time; write a weekday"),
+        ("deadline --by +1h", "set --iterations with --model or --iteration-s, or --time"),
+        ("deadline --by +1h --model nonesuch --iterations 5", "there is no model 'nonesuch'"),
+        ("deadline 7 --by +1h --iterations 5 --iteration-s 1 --losses none.csv", "none.csv: there is no such file"),
+        ("deadline 7 --by +1h --site none.toml", "none.toml: there is no such file"),
+        ("slurm what-if --gpus 4 --time nonsense", "--time: a time must look like"),
+        ("slurm what-if --gpus 4 --time 5 --mem nonsense", "--mem nonsense"),
+        ("slurm what-if --gpus 4 --time 5 --site none.toml", "none.toml: there is no such file"),
+        ("slurm when 7 --site none.toml", "none.toml: there is no such file"),
+        ("slurm why 7 --site none.toml", "none.toml: there is no such file"),
+        ("slurm run --policy auto --candidate nonsense", "the autopilot can't choose 'nonsense'"),
+        ("slurm import site --on-bad-row nonsense", "on_bad_row must be fail or skip, got 'nonsense'"),
+    ],
+)
+def test_a_mistake_is_reported_before_slurm_is_asked(command, words, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = shunter(*command.split())
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+
+
 # ------------------------------------------------------------------------------------------- plain words
 
 

@@ -8,7 +8,8 @@ from benchmarks import deadlines
 
 from shunter import world as w
 from shunter.errors import LiveError
-from shunter.live.deadline_answers import DeadlineAnswer, _percent, deadline_record
+from shunter.live.answers import chance_words
+from shunter.live.deadline_answers import DeadlineAnswer, deadline_record
 from shunter.live.end_forecast import EndForecast
 from shunter.live.past_ends import PastEnds, WantedJob, _waited, held, replayed
 from shunter.live.run_times import EndedJob, RecentJobs
@@ -56,13 +57,13 @@ def test_without_a_forecast_nothing_is_said():
 
 
 def test_chances_are_written_in_one_form():
-    words = [_percent(chance) for chance in (0.0, 0.5, 0.923, 1.0)]
+    words = [chance_words(chance) for chance in (0.0, 0.5, 0.923, 1.0)]
     assert words == ["under 1 %", "50 %", "92 %", "over 99 %"]
 
 
 def test_a_chance_is_rounded_down():
     """Else a job with 89.8 % is said to be done in time with 90 % chance, and its P90 comes after that."""
-    assert [_percent(chance) for chance in (0.898, 0.9, 0.29, 0.499)] == ["89 %", "90 %", "29 %", "49 %"]
+    assert [chance_words(chance) for chance in (0.898, 0.9, 0.29, 0.499)] == ["89 %", "90 %", "29 %", "49 %"]
 
 
 # ------------------------------------------------------------------------------------------- a history

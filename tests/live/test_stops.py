@@ -117,7 +117,7 @@ def test_a_plan_that_needs_more_stops_than_are_left_stops_none(tmp_path: Path) -
     manager.submit(8, 10)
     results = controlled(manager, tmp_path / "one.db", StopLimits(per_hour=1))
     assert stopped(manager) == []
-    assert "at most 1 jobs are stopped in an hour" in results[0].round.refusals[0].why
+    assert "at most 1 job is stopped in an hour" in results[0].round.refusals[0].why
     controlled(manager, tmp_path / "one.db", StopLimits(per_hour=2))
     assert stopped(manager) == ["1", "2"]
 

@@ -74,7 +74,7 @@ def test_an_unknown_model_communicates_as_the_stand_in():
     assert unknown == known > 0
     (remark,) = [text for text in result.summary["remarks"] if "our-secret-net" in text]
     assert f"as {STAND_IN} does" in remark
-    assert "(1 jobs)" in remark
+    assert "(1 job)" in remark
     assert "--models" in remark
     assert result.trace.models == ("our-secret-net",)  # what is reported is its own name
 
@@ -100,7 +100,7 @@ def test_from_the_command_line(tmp_path, command):
     assert done.exit_code == 0, done.output
     said = " ".join(done.stderr.split())
     assert "assumed for clusters that describe no network" in said
-    assert "'odd' (1 jobs)" in said
+    assert "'odd' (1 job)" in said
     assert json.loads(done.stdout)
 
 

@@ -128,6 +128,20 @@ def test_no_rule_protects_jobs_still_to_come():
     assert easy_wait.sum() > 10 * wait.sum()
 
 
+@pytest.mark.parametrize("passing", [0, 500, 1_000])
+def test_a_job_passes_only_if_it_is_short_for_those_that_ended(passing):
+    """The same, after 30 jobs of a second: 500 times that is too short for the job of 900 s, 1,000 times is not."""
+    rows = [(0, 1, 1)] * 30 + [(60, 1000, 1), (61, 500, 2), (61, 900, 1), *[(at, 1, 1) for at in range(62, 162)]]
+    submit, duration, gpus = (np.array(column) for column in zip(*rows, strict=True))
+    names = [str(job) for job in range(len(rows))]
+    trace = Trace.of("t", names, submit=submit * 1000, duration=duration * 1000, gpus=gpus * GPU)
+    policy = registry.policy(f"sjf:{EXACT},backfill=easy,passing={passing / 8}")  # they took 8 s in the mean, on 2 GPUs
+    begun = starts(trace, policy, Cluster("c", (NodeGroup(1, 2),)))
+    passes = begun[32] == 61_000
+    assert passes == (passing != 500)
+    assert (begun[33:] == trace.submit[33:]).all() != passes
+
+
 def test_easy_can_lose_under_fifo_too_and_conservative_backfilling_does_not():
     """The last job passes on the GPU that the first of the queue leaves over; a hundred jobs behind it need it."""
     rows = [(0, 100, 3), (1, 100, 3), *[(2, 10, 4)] * 100, (3, 10_000, 1)]

@@ -67,6 +67,13 @@ def test_reservation_names_the_job_it_is_for():
     ]
 
 
+def test_a_job_that_is_too_long_to_pass_is_told_so():
+    trace = trace_of(("a", 0, 4, 6), ("big", 1, 1, 8), ("small", 2, 5, 2))
+    assert told(trace, "1x8", "fifo:estimate=oracle,backfill=easy,passing=1.5", "small")[1] == (
+        2, 4, "held back by what is reserved for job 'big' (8 GPUs), or too long to pass it (passing=1.5)",
+    )  # fmt: skip
+
+
 def test_a_policy_that_gives_no_reasons_is_explained_by_the_free_gpus(tmp_path):
     trace = trace_of(("a", 0, 4, 4), ("b", 0, 6, 2), ("big", 1, 1, 6), ("small", 2, 5, 1))
     run = shunter.simulate(trace, "1x8", "fifo", decisions=True).kept

@@ -40,7 +40,7 @@ def test_the_file_is_recorded_with_its_digest_and_another_content_is_refused(fil
     command = ["simulate", str(jobs), "-c", "1x4", "-p", "optimus", "--scaling", str(curves), "--out"]
     done = CliRunner().invoke(app, [*command, str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
-    assert "curves.toml for 1 jobs" in done.stderr
+    assert "curves.toml for 1 job" in done.stderr
     record = experiment.read(tmp_path / "run" / "experiment.toml")
     assert record.scaling == str(curves)
     assert str(curves) in record.data

@@ -63,7 +63,7 @@ def test_live_a_sound_site_has_no_failures_and_nothing_is_changed(lab, folder, m
     assert said.exit_code == 0, said.stdout
     found = {each["check"]: each for each in json.loads(said.stdout)}
     assert found["nodes"]["text"] == "9 nodes with 22 GPUs"
-    assert "1 jobs" in found["polls"]["text"]
+    assert "1 job" in found["polls"]["text"]
     assert found["accounting"]["verdict"] == "warn"  # this lab has no slurmdbd
     missing = [each["text"] for each in json.loads(said.stdout) if each["check"] == "not modelled"]
     assert any(text.startswith("PreemptType=preempt/partition_prio") for text in missing), missing

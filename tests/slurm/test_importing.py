@@ -74,7 +74,7 @@ def test_every_release_and_shape_gives_the_same_jobs(release, shape):
     assert table(trace, "user", "account", "job_name", "outcome")["101_4"] == ("bob", "speech", "sweep", "cancelled")
     assert table(trace, "cpus", "mem_gib")["100"] == (16, 128)
     told = " ".join(trace.remarks)
-    assert "1 jobs still ran" in told
+    assert "1 job still ran" in told
     assert "2 jobs could run only later" in told
     assert "left out 1 job that still waited" in told
     assert "left out 1 job that was cancelled before it started" in told
@@ -140,8 +140,8 @@ def test_nodes_partitions_and_factors_become_a_cluster(release):
     assert groups == [(4, 4, "a100", 64, 503, "gpu"), (2, 2, "v100", 32, 251, "old")]
     assert cluster.name == "site"
     assert cluster.vc_priority == {"gpu": 1.0, "old": 0.5}
-    assert "1 nodes without GPUs are left out" in found.remarks
-    assert "1 nodes are down or drained now; they count as usable" in found.remarks
+    assert "1 node without GPUs is left out" in found.remarks
+    assert "1 node is down or drained now and counts as usable" in found.remarks
     tree = "" if release == "21.08" else "fair_tree=true,"  # that one has PriorityFlags=NO_FAIR_TREE
     assert found.site.policy == (
         "multifactor:age=10000,fairshare=50000,size=5000,partition=1000,qos=0,max_age=604800,decay=1.2096e+06,"
@@ -335,7 +335,7 @@ def test_import_writes_three_files_that_read_back(tmp_path):
     assert done.exit_code == 0, done.stderr
     record = json.loads(done.stdout)
     assert (record["jobs"], record["cluster"]) == (8, {"name": "site", "nodes": 6, "gpus": 20})
-    assert "note: 1 nodes without GPUs are left out" in done.stderr
+    assert "note: 1 node without GPUs is left out" in done.stderr
     trace, cluster = read(tmp_path / "site" / "jobs.parquet"), clusters.load(str(tmp_path / "site" / "cluster.toml"))
     assert np.array_equal(trace.gpus, read_site(sources("24.05")).trace.gpus)
     assert cluster == read_site(sources("24.05")).cluster

@@ -179,7 +179,7 @@ def test_why_for_people_and_for_scripts(recorded):
     for words in (
         "Job 4 (ann, 4 GPUs, limit 2.00 d, partition main) waits: jobs of higher priority are before it (Priority).",
         "place 2 of 2 in the queue; those before it ask for 8 GPUs",
-        "free 3 of 32 GPUs where it may run, at most 3 on one node; 1 of 4 nodes are down or drained",
+        "free 3 of 32 GPUs where it may run, at most 3 on one node; 1 of 4 nodes is down or drained",
         "bob: 8 GPUs (1 job), until 2027-01-15 11:00:00 UTC at the latest",
     ):
         assert words in plain(said.output)
@@ -196,6 +196,7 @@ def test_when_for_people_and_for_scripts(recorded):
     assert NOW / 1000 < told["p50"] <= told["p90"] <= NOW / 1000 + 3 * 3600
     assert told["samples"] == 20
     assert told["chance_within_h"]["4"] == 1
+    assert "4 h over 99 %, 24 h over 99 %" in plain(said.output)  # a forecast is never certain
 
 
 def test_why_of_odd_jobs_makes_sense():

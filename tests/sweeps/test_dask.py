@@ -18,6 +18,7 @@ from sweeping import Sweeping, begun, until
 import shunter
 from shunter import notices
 from shunter.sweeps import engines
+from shunter.texts import agreeing
 
 PAUSE = {"PAUSE_S": "0.1"}
 
@@ -126,7 +127,7 @@ def goes_on(sweeping: Sweeping, out: str, cluster: Cluster | None = None) -> Non
         said = sweeping.run(out, "--dask", used.address)
     finally:
         used.stop()
-    assert f"{len(before)} of {sweeping.seeds} runs were in {out} already" in said
+    assert f"{len(before)} of {sweeping.seeds} runs {agreeing('were', len(before))} in {out} already" in said
     assert before.items() <= begun(sweeping.runs(out)).items()
     assert sweeping.digests(out) == sweeping.digests("undisturbed")
 

@@ -14,6 +14,7 @@ from sweeping import Sweeping, begun, until
 
 from shunter import extras
 from shunter.sweeps.store import Store
+from shunter.texts import agreeing
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,9 @@ def test_a_command_that_is_killed_takes_its_workers_along_and_goes_on(undisturbe
     until(lambda: not any(Path(f"/proc/{worker}/cmdline").exists() for worker in workers))
     before = begun(sweeping.runs("runs"))
     assert 0 < len(before) < sweeping.seeds
-    assert f"{len(before)} of {sweeping.seeds} runs were in runs already" in sweeping.run("runs", "--workers", "2")
+    assert f"{len(before)} of {sweeping.seeds} runs {agreeing('were', len(before))} in runs already" in sweeping.run(
+        "runs", "--workers", "2"
+    )
     assert before.items() <= begun(sweeping.runs("runs")).items()
     assert sweeping.digests("runs") == undisturbed.digests("runs")
     rows = pl.concat([pl.read_parquet(path) for path in Store.existing(tmp_path / "runs").files()])

@@ -82,7 +82,7 @@ def test_helios(tmp_path: Path) -> None:
     )
     flat = read(sample(tmp_path, "helios", "flat.csv"))
     assert rows(flat, "duration", "gpus") == {"1": (172800, 32), "2": (20, 1)}
-    assert "1 jobs ran longer" in flat.remarks[1]
+    assert "1 job ran longer" in flat.remarks[1]
 
 
 def test_philly(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_sacct(tmp_path: Path) -> None:
         "left out 1 job that was cancelled before it started",
         "left out 1 job that asked for no GPU",
     ]
-    assert any("wait for a job that is not among these" in remark for remark in trace.remarks)
+    assert any("1 job waits for a job that is not among these" in remark for remark in trace.remarks)
     assert rows(read(sample(tmp_path, "sacct", "old.txt")), "duration", "gpus", "gpu_type") == {
         "7": (600, 6, "tesla"),
         "8": (600, 1, None),

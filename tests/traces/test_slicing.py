@@ -101,7 +101,7 @@ def test_a_part_says_which_dependencies_it_cuts():
     trace = Trace.of("t", ["a", "b", "c"], submit=[0, 10, 20], duration=[1] * 3, gpus=[1000] * 3, after=[-1, 0, 1])
     kept = part(trace, begin=5)
     assert kept.after.tolist() == [-1, 0]
-    assert kept.remarks == ("1 jobs wait no more for a job that was left out",)
+    assert kept.remarks == ("1 job waits no more for a job that was left out",)
     assert part(trace, end=15).remarks == ()
 
 

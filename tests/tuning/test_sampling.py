@@ -96,6 +96,18 @@ def test_a_search_keeps_its_budget_and_finds_better_settings(method: str) -> Non
     assert distance(best) == min(map(distance, asked)) < distance("las:min_run=1")
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_every_search_tries_a_setting_that_can_be_off_both_ways(method: str) -> None:
+    if method in ("tpe", "cmaes"):
+        pytest.importorskip("optuna")
+        pytest.importorskip("cmaes")
+    search = search_named(method, [space_of("tiresias")], 40, 0)
+    sampled(search, ["tiresias"], lambda policies: [1.0 + len(policy) for policy in policies])
+    drawn = [named(each.text)[1].get("starve", "0") for _, each in search.results]
+    assert "0" in drawn
+    assert set(drawn) > {"0"}
+
+
 def test_what_is_abandoned_is_never_the_best() -> None:
     def evaluate(policies):
         return [math.inf if "blocking=skip" in policy else distance(policy) for policy in policies]

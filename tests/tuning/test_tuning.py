@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -243,6 +244,36 @@ def test_what_the_terminal_shows():
     assert "looks better on them than it will on others" in alone
 
 
+def test_fewer_deadlines_are_missed_with_the_best_than_as_given():
+    trace, tries = "synthetic:jobs=300,gpus=16,load=1.4,deadlines=1", {"backfill": ["none", "easy"]}
+    found = shunter.tune(trace, "2x8", "fifo", tries=tries, objectives=["deadlines"], workers=1)
+    compared = shunter.compare(trace, "2x8", [found.given, found.best.policy], workers=1).policies
+    met = [row["deadlines"]["met"] for row in compared]
+    assert met[1] > met[0]
+    due = compared[1]["deadlines"]["jobs"]
+    assert found.best.values["deadlines"] == pytest.approx(1 - met[1] / due)
+    assert found.as_dict()["best"]["missed_share"] == found.best.values["deadlines"]
+    assert "% share of deadlines missed" in found.verdicts[0].words
+    console = Console(width=120)
+    with console.capture() as drawn:
+        console.print(tuning_view(found.as_dict()))
+    assert "deadlines" in drawn.get()
+
+
+def test_of_settings_that_miss_as_many_deadlines_the_mean_jct_decides():
+    trace = jobs_of(SHORT_ONES_BEHIND, SHORT_ONES_BEHIND)
+    trace = dataclasses.replace(trace, deadline=np.full(len(trace), 10**8))
+    found = tune(trace, objectives=["deadlines"], validate="none")
+    assert [each.values["deadlines"] for each in found.tried] == [0, 0]
+    assert found.best.policy == "fifo:blocking=skip"
+    assert "can't be compared, because the share of deadlines missed is 0" in found.verdicts[0].words
+
+
+def test_jobs_without_deadlines_are_refused():
+    with pytest.raises(RunError, match=r"no job of 'groups' has a deadline.*--deadlines 1"):
+        tune(jobs_of(ALONE, ALONE), objectives=["deadlines"], validate="none")
+
+
 def test_an_unknown_objective_is_refused():
     result = shown("-p", "lucid", "--objective", "jet")
     assert result.exit_code == 2
@@ -258,6 +289,16 @@ def test_a_search_on_dask_finds_the_same(monkeypatch, tmp_path):
         found.append(shunter.tune("synthetic:jobs=60,gpus=8,load=1.2", "1x8", "saf", tries=tries, **where))
     assert found[0].as_dict() == found[1].as_dict()
     assert found[1].ran > 0
+
+
+def test_without_users_it_speaks_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHUNTER_RUNS", str(tmp_path / "runs"))
+    rows = [f"{number},{60 * number},{90 * (1 + number % 7)},2" for number in range(60)]
+    (tmp_path / "jobs.csv").write_text("\n".join(["job_id,submit,duration,gpus", *rows]))
+    for source, label in ((tmp_path / "jobs.csv", "of jobs"), ("synthetic:jobs=60,gpus=8,load=1.2", "of users")):
+        found = shunter.tune(source, "1x8", "fifo", tries={"backfill": ["none", "easy"]}, workers=1)
+        labels = {each.measure: each.label for each in found.effects}
+        assert labels["fairness.jain"] == f"Jain's fairness {label}"
 
 
 def test_policies_and_settings_are_chosen_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

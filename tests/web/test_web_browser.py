@@ -174,6 +174,7 @@ def test_a_user_sees_the_cluster_and_asks_why_and_when(served, opened, expect):
     page.get_by_label("GPUs").fill("2")
     page.get_by_role("button", name="When would it start?").click()
     page.wait_for_selector("#when .tile")
+    expect(page.locator("#when")).to_contain_text("24 h: over 99 %")  # a forecast is never certain
     page.get_by_role("link", name="3", exact=True).click()
     page.wait_for_selector("text=When it may start")
     assert "waits:" in page.locator(".verdict").inner_text()

@@ -24,6 +24,7 @@ from shunter.processes import Progress
 from shunter.setup import Setup, set_up
 from shunter.simulation import NamedPolicy
 from shunter.slurm.site import Site
+from shunter.texts import between
 from shunter.world import F64, I64
 
 DAY_MS = 86_400_000
@@ -156,7 +157,7 @@ def shown(present: Present, one: Capacity) -> str:
     found = present.judged_gpus(one)
     low, high = int(found.min()), int(found.max())
     pool = f" of virtual cluster '{one.vc}'" if one.vc else ""
-    spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    spread = between(f"{low:,}", f"{high:,}")
     return f"the given cluster has {present.stated_gpus(one):,} GPUs{pool} and the record points to {spread}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +42,7 @@ from shunter.cli.console import (
 )
 from shunter.cli.reports import FiguresOption, ReportOption, check_places, say_figures, write_report
 from shunter.errors import RunError
+from shunter.texts import agreeing
 
 if TYPE_CHECKING:
     from shunter.comparison import CompareOptions, Comparison
@@ -143,43 +145,62 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError("there are no policies; give some, such as --policy fifo --policy sjf")
     cluster = named_cluster(cluster)
     check_places(force, decisions, out, report, figures=figures)
-    if section and report is None:
-        raise RunError("--section adds to the page of --report; give that too")
+    outputs = _ComparisonOutputs(report, figures, force, tuple(section or ()), tuple(measure or ()), json)
+    outputs.check()
 
     from shunter.comparison import CompareOptions
-    from shunter.report import additions
     from shunter.setup import set_up
     from shunter.simulation import resolve
 
-    additions.sections(section or ())  # before any work is done
     general, overheads = _overheads(overhead or [])
     policies = [resolve(text) for text in _with_grid(policy, grid or [])]
     must_fit = [chosen.policy for chosen in policies] if drop_unfit else ()
     texts = (
-        since or "",
-        until or "",
-        str(models or ""),
-        sharing or "",
-        general,
-        load or "",
-        checkpointable or "",
-        str(scaling or ""),
-        str(losses or ""),
-    )
+        since or "", until or "", str(models or ""), sharing or "", general, load or "", checkpointable or "",
+        str(scaling or ""), str(losses or ""),
+    )  # fmt: skip
     reading = (with_columns(format, columns), on_bad_row or "fail")
     setup = set_up(trace, cluster, must_fit, *reading, network or "", contention, *texts)
     say_about(setup, cluster, policies)
     paged = report is not None
     options = CompareOptions(
-        seed, repeat, out, force, workers, decisions or paged, paged, overheads, try_costs=True, measures=measure or ()
-    )
+        seed, repeat, out, force, workers, decisions or paged, paged, overheads,
+        try_costs=True, measures=outputs.measures,
+    )  # fmt: skip
     found = _compared(setup, policies, options)
-    if report is not None:
-        write_report(report, found.runs, found.policies, found.about_intervals, section or (), measure or ())
-    if figures is not None:
-        say_figures(figures, found.figures(figures, force))
-    _show(found, json)
+    outputs.write(found)
     say_stoppable(setup.trace, setup.checkpointable, sum(row["preemptions"] for row in found.policies))
+
+
+@dataclass(frozen=True)
+class _ComparisonOutputs:
+    """What is shown and written of a comparison."""
+
+    report: Path | None
+    figures: Path | None
+    force: bool
+    sections: tuple[str, ...]
+    measures: tuple[str, ...]
+    json: bool
+
+    def check(self) -> None:
+        """Refuse sections without a page, or that can't be found, before any work is done."""
+        from shunter.report import additions
+
+        if self.sections and self.report is None:
+            raise RunError("--section adds to the page of --report; give that too")
+        additions.sections(self.sections)
+
+    def write(self, found: Comparison) -> None:
+        """The files that were asked for, and the table or JSON."""
+        from shunter.report.terminal.tables import comparison_view
+
+        if self.report is not None:
+            write_report(self.report, found.runs, found.policies, found.about_intervals, self.sections, self.measures)
+        if self.figures is not None:
+            say_figures(self.figures, found.figures(self.figures, self.force))
+        shown = (found.policies, found.verdict, found.about_intervals)
+        answer(found.as_dict(), lambda _: comparison_view(*shown), self.json)
 
 
 def _compared(setup: Setup, policies: list[NamedPolicy], options: CompareOptions) -> Comparison:
@@ -190,14 +211,9 @@ def _compared(setup: Setup, policies: list[NamedPolicy], options: CompareOptions
     with progress("comparing") as on_progress:
         found = compare_setup(setup, policies, options, on_progress)
     if found.resumed:
-        note(f"{found.resumed} of {len(policies) * options.repeat} runs were reused from an interrupted comparison")
+        again = f"runs {agreeing('were', found.resumed)} reused from an interrupted comparison"
+        note(f"{found.resumed} of {len(policies) * options.repeat} {again}")
     return found
-
-
-def _show(found: Comparison, json: bool) -> None:
-    from shunter.report.terminal.tables import comparison_view
-
-    answer(found.as_dict(), lambda _: comparison_view(found.policies, found.verdict, found.about_intervals), json)
 
 
 def _with_grid(policies: list[str], grid: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ import typer
 
 from shunter.errors import InputError, RunError
 from shunter.safe_files import check_output
-from shunter.texts import printable
+from shunter.texts import counted, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -405,7 +405,8 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy])
         for remark in training_remarks(resolve(each).policy, setup):
             note(f"{resolve(each).text}: {remark}", "warning", "bold yellow")
     if cluster.startswith("auto"):
-        note(f"cluster auto: {setup.cluster.name}, {setup.cluster.nodes:,} nodes, {setup.cluster.gpus:,} GPUs")
+        made = setup.cluster
+        note(f"cluster auto: {made.name}, {counted(made.nodes, 'node')}, {counted(made.gpus, 'GPU')}")
         say_whether_larger(setup)
     for remark in setup.trace.remarks:
         note(remark)
@@ -445,7 +446,9 @@ def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
     if setup.history is None:
         note(f"{text}: it has no earlier jobs to learn from, so it learns during the run; see --since")
         return chosen
-    doing = Text(f"{text}: fitting model '{learner.predictor}' to {len(setup.history):,} jobs before the window")
+    doing = Text(
+        f"{text}: fitting model '{learner.predictor}' to {counted(len(setup.history), 'job')} before the window"
+    )
     with _console(stderr=True).status(doing):
         past = learned_before(chosen.policy, setup)
     if past is not None and past.fitted is None:

@@ -21,7 +21,7 @@ from shunter.cli.console import (
     show,
 )
 from shunter.cli.slurm_asking import HistoryOption, SamplesOption, SiteOption, SnapshotOption
-from shunter.errors import LiveError, SlurmError
+from shunter.errors import LiveError
 from shunter.live.due_times import due_at
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def deadline(  # noqa: PLR0913, PLR0917 one for each option
     from shunter.slurm import questions
 
     asked = _Request(job, by, model, iterations, iteration_s, losses, gpus, time, partition, gpu_type, user)
-    asked.check(offline)
+    asked.check(offline, recorded=snapshot is not None)
     if offline and (history is None or snapshot is not None):
         raise LiveError("--offline needs --history, and takes no --snapshot: it knows no queue")
     past = read_history(history, format, columns, on_bad_row)
@@ -128,12 +128,12 @@ class _Request:
     gpu_type: str
     user: str
 
-    def check(self, offline: bool) -> None:
-        """Refuse options that lack others, or that would have no effect."""
+    def check(self, offline: bool, recorded: bool) -> None:
+        """Refuse mistakes, and options that lack others or would have no effect, before Slurm or a history is read."""
         if not self.by and (self.job is None or offline):
             raise LiveError("--by is missing: the time by which the job should be done, such as --by 'Fri 09:00'")
-        if offline:
-            due_at(self.by, round(1000 * clock.time()))  # before a long history is read
+        if self.by and not recorded:  # a snapshot has a time of its own
+            due_at(self.by, round(1000 * clock.time()))
         self._limit_s()
         if (self.model or self.iteration_s or self.losses) and not self.iterations:
             raise LiveError("--model, --iteration-s and --losses need --iterations: how many there are in all")
@@ -146,15 +146,15 @@ class _Request:
             raise LiveError(f"job {self.job} has its own request; leave out {', '.join(given)}, or the job")
         if self.user and not offline:
             raise LiveError("--user chooses past jobs, with --offline; on Slurm the job would be your own")
+        known = self._training(self.gpus or 1, None)
+        if self.job is None and not self.time and not offline:
+            self._usual_limit(known)
 
     def _limit_s(self) -> float:
         """The limit that --time sets, 0: none."""
-        from shunter.slurm.scontrol_output import seconds
+        from shunter.slurm.questions import limit_s
 
-        try:
-            return (seconds(self.time) if self.time else None) or 0.0
-        except SlurmError as problem:
-            raise LiveError(f"--time: {problem}") from None
+        return limit_s(self.time) or 0.0
 
     def from_history(self, past: Trace) -> DeadlineAnswer:
         """From past jobs alone."""

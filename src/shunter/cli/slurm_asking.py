@@ -21,6 +21,7 @@ from shunter.cli.console import (
     say,
     show,
 )
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     from shunter.live.forecast import Forecast, Outlook
@@ -142,10 +143,11 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     """Forecast when a job would start if you submitted it now."""
     from shunter.slurm import questions
 
+    wish = questions.Wish(gpus, time, partition, gpu_type, cpus, mem, priority)
+    wish.check()
     past = read_history(history, format, columns, on_bad_row)
     with progress("learning from past waits") as on_progress:
         outlook = questions.AnswerSources(snapshot, site, past).outlook(samples, seed, on_progress)
-    wish = questions.Wish(gpus, time, partition, gpu_type, cpus, mem, priority)
     _answer(outlook, wish.forecast(outlook), json)
 
 
@@ -165,7 +167,7 @@ def record(
     if json:
         print_json({"file": str(out), "jobs": len(present.jobs), "nodes": len(present.nodes)})
     else:
-        say(f"{out}: {len(present.jobs):,} jobs, {len(present.nodes):,} nodes with GPUs")
+        say(f"{out}: {counted(len(present.jobs), 'job')}, {counted(len(present.nodes), 'node')} with GPUs")
 
 
 def register(app: typer.Typer) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from shunter.cli.console import WIDTH, ForceOption, JsonOption, OnBadRowOption, note, print_json, show
 from shunter.errors import SlurmError
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     from shunter.slurm.importing import Imported, ImportFiles
@@ -49,8 +50,10 @@ def import_site(  # noqa: PLR0913, PLR0917  one argument per option
     It only reads, and needs an account that may see all jobs. With files it does not call Slurm: --jobs and --nodes are
     then required, the others are optional.
     """
+    from shunter import traces
     from shunter.slurm import importing
 
+    traces.check_on_bad_row(on_bad_row or "fail")
     importing.check_places(out, force)
     if any((jobs, nodes, partitions, config, topology)):
         found = importing.read_site(_sources(jobs, nodes, partitions, config, topology), on_bad_row or "fail")
@@ -105,8 +108,8 @@ def _description(found: Imported, out: Path) -> str:
     record = _record(found, out)
     machines = record["cluster"]
     return (
-        f"{record['jobs']:,} jobs of {record['gpu_hours']:,.0f} GPU-hours, {machines['nodes']:,} nodes with"
-        f" {machines['gpus']:,} GPUs: written to {out}/\n"
+        f"{counted(record['jobs'], 'job')} of {record['gpu_hours']:,.0f} GPU-hours,"
+        f" {counted(machines['nodes'], 'node')} with {counted(machines['gpus'], 'GPU')}: written to {out}/\n"
         f"Slurm {record['release'] or '(release not known)'} is modelled as\n{broken(record['policy'], WIDTH)}\n"
         f"next: shunter advise {out}"
     )

@@ -15,6 +15,7 @@ import typer
 
 from shunter.cli.console import JsonOption, note, print_json
 from shunter.errors import SlurmError
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     from shunter.slurm.lab import Lab, LabNodes
@@ -61,7 +62,7 @@ def lab(
         signal.signal(number, _end)
     try:
         with cluster:
-            note(f"{len(cluster.node_names)} nodes; SLURM_CONF={cluster.conf}", "Slurm is up")
+            note(f"{counted(len(cluster.node_names), 'node')}; SLURM_CONF={cluster.conf}", "Slurm is up")
             code = _run(cluster, command, sys.stderr.fileno() if json else None)
     finally:
         cluster.remove()

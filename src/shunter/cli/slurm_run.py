@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     It begins in mode [bold]watch[/bold] and applies changes only with [bold]--mode act[/bold]. It never cancels a job;
     when it stops, Slurm continues with its own rules. Check first with [bold]shunter slurm doctor[/bold].
     """
-    from shunter.live import notify, running
+    from shunter.live import running
     from shunter.live.backend import Rhythm, Scope
     from shunter.live.controller import ChangeLimits
     from shunter.live.levers import levers_from
@@ -125,28 +125,44 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     stop = _stopped_by_signals()
     past = read_history(history, format, columns, on_bad_row)
     manager = SlurmManager(Client())
-    reports = [_json_report(manager)] if json else [_report(mode, manager), _policy_report()]
+    outputs = _ControllerOutputs(mode, json, interval, metrics_host, metrics_port, audit_log)
     with ExitStack() as stack:
         source, tolerance = autopilot.source(policy, manager, journal, past, settings, stack)
+        on_round, on_silence = outputs.listeners(manager, journal, stack)
+        settings = replace(settings, guard=tolerance)
+        running.run(
+            source, manager, journal, settings, stop=stop, history=past, on_round=on_round, on_silence=on_silence
+        )
+
+
+@dataclass(frozen=True)
+class _ControllerOutputs:
+    """Where rounds are reported."""
+
+    mode: str
+    json: bool
+    interval: float
+    metrics_host: str
+    metrics_port: int | None
+    audit_log: Path | None
+
+    def listeners(
+        self, manager: ResourceManager, journal: Path, stack: ExitStack
+    ) -> tuple[Callable[[RoundResult], None], Callable[[LiveError], None]]:
+        """What is called with every round, and where there is none; files and ports are open as long as the stack."""
+        from shunter.live import notify
+
+        reports = [_json_report(manager)] if self.json else [_report(self.mode, manager), _policy_report()]
+        reports.append(lambda result: notify.alive(_summary(result, self.mode)))
         silences = [_report_silence, lambda problem: notify.alive(str(problem))]
-        reports.append(lambda result: notify.alive(_summary(result, mode)))
-        notify.patience(PATIENT_INTERVALS * interval + PATIENCE_S)
-        if metrics_port is not None:
-            numbers = _served(stack, manager, (metrics_host, metrics_port), interval)
+        notify.patience(PATIENT_INTERVALS * self.interval + PATIENCE_S)
+        if self.metrics_port is not None:
+            numbers = _served(stack, manager, (self.metrics_host, self.metrics_port), self.interval)
             reports.append(numbers.seen)
             silences.append(numbers.silent)
-        if audit_log is not None:
-            reports.append(_audited(stack, audit_log, journal))
-        running.run(
-            source,
-            manager,
-            journal,
-            replace(settings, guard=tolerance),
-            stop=stop,
-            history=past,
-            on_round=_each(reports),
-            on_silence=_each(silences),
-        )
+        if self.audit_log is not None:
+            reports.append(_audited(stack, self.audit_log, journal))
+        return _each(reports), _each(silences)
 
 
 @dataclass(frozen=True)
@@ -163,9 +179,11 @@ class _AutopilotOptions:
         from shunter.errors import LiveError
 
         if policy == AUTO:
+            from shunter.adapting.autopilot.candidates import USUAL, Candidates
             from shunter.adapting.autopilot.rule import AutopilotLimits
 
             AutopilotLimits.of(self.limits)
+            Candidates.of(self.candidates, self.baseline or USUAL[0])  # Slurm's own policy is not known yet
         elif self.baseline or self.candidates or self.limits or self.repository:
             raise LiveError(
                 f"--baseline, --candidate, --limits and --repository are for --policy {AUTO}; leave them out"

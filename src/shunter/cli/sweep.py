@@ -26,6 +26,7 @@ from shunter.cli.console import (
 )
 from shunter.cli.reports import FiguresOption, ReportOption, check_figures, check_page, say_figures, write_page
 from shunter.errors import RunError
+from shunter.texts import agreeing, counted
 
 if TYPE_CHECKING:
     from shunter.sweeps.places import Ground
@@ -109,7 +110,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         found = finished(made, ground, store, workers, dask, retry_failed, on_progress)
     done = found.progress
     if done.found:
-        note(f"{done.found:,} of {done.total:,} runs were in {store.folder} already")
+        note(f"{done.found:,} of {done.total:,} runs {agreeing('were', done.found)} in {store.folder} already")
     if not retry_failed and done.found and found.failed.height > done.failed:
         note("some of them failed; --retry-failed repeats these")
     note(f"runs: {store.folder}")
@@ -229,7 +230,7 @@ def export(
     if json:
         print_json({"file": str(out), "runs": runs.height})
     else:
-        note(f"{runs.height:,} runs written to {out}")
+        note(f"{counted(runs.height, 'run')} written to {out}")
 
 
 def _no_formulas(runs: Any) -> Any:

@@ -24,6 +24,7 @@ from shunter.cli.console import (
     with_columns,
 )
 from shunter.errors import TraceError
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     from shunter.model import Trace
@@ -73,7 +74,7 @@ def convert(
 
     found = _read(trace, format, on_bad_row)
     traces.write(found, out)
-    note(f"{len(found):,} jobs written to {out}")
+    note(f"{counted(len(found), 'job')} written to {out}")
     if json:
         print_json({"file": str(out), "jobs": len(found)})
 
@@ -154,7 +155,7 @@ def merge(
     parts = [_read(file, format, on_bad_row) for file in files]
     merged = slicing.merge(parts, align)
     traces.write(merged, out)
-    note(f"{len(merged):,} jobs ({' + '.join(f'{len(part):,}' for part in parts)}) written to {out}")
+    note(f"{counted(len(merged), 'job')} ({' + '.join(f'{len(part):,}' for part in parts)}) written to {out}")
     if json:
         print_json({"file": str(out), "jobs": len(merged), "of": [len(part) for part in parts]})
 

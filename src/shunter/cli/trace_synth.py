@@ -22,6 +22,7 @@ from shunter.cli.console import (
     with_columns,
 )
 from shunter.errors import TraceError
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     from shunter.model import Trace
@@ -158,8 +159,8 @@ def _tell(made: Trace, out: Path, like: str | None, gpus: int | None) -> None:
     over = f" over {span / 86_400_000:,.1f} days" if span else ", all at once"
     if gpus and span:
         load = float((made.gpus / GPU * made.duration).sum()) / (span * gpus)
-        over += f", a load of {load:.2f} on {gpus:,} GPUs"
-    note(f"{len(made):,} jobs{over}, written to {out}")
+        over += f", a load of {load:.2f} on {counted(gpus, 'GPU')}"
+    note(f"{counted(len(made), 'job')}{over}, written to {out}")
     for remark in made.remarks:
         note(remark)
     if made.deadline.any():

@@ -50,8 +50,8 @@ ObjectivesOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--objective",
-        metavar="jct|wait|tail",
-        help="Mean JCT (default), mean wait, or P99 of the wait; repeatable: a Pareto front.",
+        metavar="jct|wait|tail|deadlines",
+        help="Mean JCT (default), mean wait, P99 of the wait, or deadlines missed; repeatable: a Pareto front.",
     ),
 ]
 LearnedSinceOption: TypeAlias = Annotated[

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shunter.cluster import ANY_TYPE, WAKE_S, Cluster, NodeGroup
+from shunter.texts import counted
 
 WIDTH = 72  # of the picture, beside its labels: the whole fits a terminal of 100 columns
 MOST_ROWS = 24
@@ -41,11 +42,6 @@ def tables(cluster: Cluster) -> RenderableType:
         parts += ["", _tiers(cluster)]
     costs = _overheads(cluster)
     return Group(*parts, *(["", costs] if costs else []))
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 node``, ``2,816 GPUs``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def totals(cluster: Cluster) -> Text:

@@ -8,7 +8,8 @@ from html import escape
 from math import ceil
 
 from shunter.cluster import ANY_TYPE, Cluster
-from shunter.clusters.picture import RackPicture, counted, racks, totals
+from shunter.clusters.picture import RackPicture, racks, totals
+from shunter.texts import counted
 
 WIDTH, HEIGHT = 360, 240  # of the picture; one that can't be made so low is higher
 MOST_NODES = 2000  # that are drawn

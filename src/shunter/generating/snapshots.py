@@ -38,6 +38,7 @@ class Labelled:
     executed: I64  # (rows,) ms at that instant
     classes: I64  # (rows,)
     gpus: I64  # thousandths
+    jobs: I64  # (rows,) which of the jobs
 
 
 def features_of(jobs: KnownJobs, rows: I64, now: int) -> F64:
@@ -101,17 +102,17 @@ def labelled(
     """
     sure = jobs.finished | (jobs.executed >= CUTS_MS[-1])
     total = np.where(jobs.finished, jobs.duration, jobs.executed)
-    parts: list[tuple[F64, I64, I64, I64]] = []
+    parts: list[tuple[F64, I64, I64, I64, I64]] = []
     for instant in range(first, last + 1, EVERY):
         then = jobs.at(instant)
         rows = np.flatnonzero(~then.finished & sure[: len(then)])
         features = features_of(then, rows, instant) if with_features else np.zeros((len(rows), 0))
-        parts.append((features, then.executed[rows], classes_of(total[rows]), jobs.gpus[rows]))
+        parts.append((features, then.executed[rows], classes_of(total[rows]), jobs.gpus[rows], rows))
     if not parts:
-        parts = [(np.zeros((0, len(FEATURES))), *(np.zeros(0, np.int64),) * 3)]
-    features, executed, classes, gpus = (np.concatenate(each) for each in zip(*parts, strict=True))
+        parts = [(np.zeros((0, len(FEATURES))), *(np.zeros(0, np.int64),) * 4)]
+    features, executed, classes, gpus, which = (np.concatenate(each) for each in zip(*parts, strict=True))
     kept = np.sort(rng(seed, "snapshots").permutation(len(classes))[:most])
-    return Labelled(features[kept], executed[kept], classes[kept], gpus[kept])
+    return Labelled(features[kept], executed[kept], classes[kept], gpus[kept], which[kept])
 
 
 def labelled_arrivals(jobs: KnownJobs, first: int, last: int, seed: int, most: int) -> Labelled:
@@ -121,4 +122,4 @@ def labelled_arrivals(jobs: KnownJobs, first: int, last: int, seed: int, most: i
     rows = np.sort(rng(seed, "arrivals").permutation(ended)[:most])
     features = [features_of(jobs.at(int(jobs.submit[row])), np.array([row]), int(jobs.submit[row])) for row in rows]
     found = np.concatenate([np.zeros((0, len(FEATURES))), *features])
-    return Labelled(found, np.zeros(len(rows), np.int64), classes_of(jobs.duration[rows]), jobs.gpus[rows])
+    return Labelled(found, np.zeros(len(rows), np.int64), classes_of(jobs.duration[rows]), jobs.gpus[rows], rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -17,6 +18,7 @@ from shunter.live.surroundings import Reservation
 from shunter.live.wait_causes import Kind
 from shunter.live.why import BlockingReservation, Holder, LicenceUse, Why, clock
 from shunter.report.terminal.tables import duration, table
+from shunter.texts import agreeing, counted
 
 WITHIN_H = (1, 4, 24)
 
@@ -26,9 +28,10 @@ def moment(ms: int) -> str:
     return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
-def counted(count: int, what: str) -> str:
-    """``1 job``, ``2 jobs``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def chance_words(chance: float) -> str:
+    """A chance, never shown as certain, and rounded down: 90 % would contradict a P90 that is later."""
+    whole = math.floor(100 * chance + 1e-9)  # 0.29 is a little less than 29 %
+    return "under 1 %" if chance < 0.01 else "over 99 %" if chance > 0.99 else f"{whole} %"
 
 
 def described(job: LiveJob) -> str:
@@ -52,7 +55,7 @@ def when_view(outlook: Outlook, found: Forecast) -> RenderableType:
             rows.add_row(name, "not within a year", "")
         else:
             rows.add_row(name, moment(time), duration(max(time - found.now, 0) / 1000))
-    chances = ", ".join(f"{hours} h {100 * (found.within(hours * 3_600_000) or 0):.0f} %" for hours in WITHIN_H)
+    chances = ", ".join(f"{hours} h {chance_words(found.within(hours * 3_600_000) or 0)}" for hours in WITHIN_H)
     return Group(
         Text(f"{named} ({described(job)}): {_place(outlook, job)}."),
         *cannot("when it starts", found.because),
@@ -133,7 +136,7 @@ def _lines(found: Why) -> Iterable[tuple[str, str]]:
     if found.meaning.kind is Kind.BEGIN and found.job.eligible > 0:
         yield "not before", moment(found.job.eligible)
     if found.place is not None and _stands_in_line(found):
-        before = f"; those before it ask for {found.ahead_gpus:,} GPUs" if found.ahead_gpus else ""
+        before = f"; those before it ask for {counted(found.ahead_gpus, 'GPU')}" if found.ahead_gpus else ""
         yield "place", f"{found.place:,} of {found.queue:,} in the queue{before}"
     yield "needs", _needs(found.job)
     if takes_gpus(found.job):
@@ -214,13 +217,17 @@ def _memory(mib: int) -> str:
 
 def _free(found: Why) -> str:
     room = found.room
-    text = f"{room.free} of {room.gpus} GPUs where it may run, at most {room.most} on one node"
+    text = f"{room.free} of {counted(room.gpus, 'GPU')} where it may run, at most {room.most} on one node"
     if room.fitting < room.most:
         text += f", {room.fitting} with the CPUs and memory that it wants"
     if found.job.exclusive == "node":
-        text += f", {counted(room.empty, 'node')} with nothing on them"
-    text += f"; {room.away} of {room.nodes} nodes are down or drained" if room.away else ""
-    return text + (f"; {room.reserved} of {room.nodes} nodes are reserved" if room.reserved else "")
+        text += f", {counted(room.empty, 'empty node')}"
+    text += f"; {_of(room.away, room.nodes)} down or drained" if room.away else ""
+    return text + (f"; {_of(room.reserved, room.nodes)} reserved" if room.reserved else "")
+
+
+def _of(some: int, nodes: int) -> str:
+    return f"{some} of {counted(nodes, 'node')} {agreeing('are', some)}"
 
 
 def _holder(holder: Holder) -> str:

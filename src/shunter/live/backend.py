@@ -24,6 +24,7 @@ from shunter.live.replica import Names, Replica
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.stops import StopLimits
 from shunter.model import Action, Plan, Preempt, Refusal, Resize, Start, Timer, Trace, View
+from shunter.texts import counted
 from shunter.world import I64
 
 ROUNDING_S = 0.01  # a wait may end so much too early
@@ -198,7 +199,8 @@ class LiveBackend:
         resized = sum(job.runs for job in self._round.jobs if job.id in self._round.sizes)
         if not stops or len(self._round.preempts) + resized + len(stops) <= self.stops_left:
             return []
-        why = f"at most {self.stops.per_hour} jobs are stopped in an hour, and {self.stops_left} are left of this one"
+        most = counted(self.stops.per_hour, "job", "are")
+        why = f"at most {most} stopped in an hour, and {self.stops_left} are left of this one"
         return [Refusal(action, why) for action in stops]
 
     def _stoppable(self, job: LiveJob) -> bool:

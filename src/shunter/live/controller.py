@@ -25,6 +25,7 @@ from shunter.live.reconciling import Force, Reconciler
 from shunter.live.replica import number_of
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.stops import HOUR_S, StopLimits
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     from shunter.live.switching import PolicySwitch
@@ -223,9 +224,9 @@ class Controller:
             if not value:
                 continue
             if job.state == "PENDING":
-                found.append(self._order(job, "resize", value, f"the policy gives it {wanted} GPUs", force))
+                found.append(self._order(job, "resize", value, f"the policy gives it {counted(wanted, 'GPU')}", force))
             elif self.bounds.stops.now(job) and left > 0 and (last is None or queued):
-                why = f"the policy gives it {wanted} GPUs"
+                why = f"the policy gives it {counted(wanted, 'GPU')}"
                 found.append(Order(job.handle, "signal", str(wanted), str(job.restarts), why, job.target))
                 left -= 1
         return found

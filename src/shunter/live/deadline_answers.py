@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +9,10 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.live.answers import assumed, moment
+from shunter.live.answers import assumed, chance_words, moment
 from shunter.live.end_forecast import WANTED, EndForecast
 from shunter.report.terminal.tables import duration, table
+from shunter.texts import counted
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Remedy:
     def words(self) -> str:
         """What to change."""
         if self.kind == "gpus":
-            return "1 GPU" if self.value == "1" else f"{self.value} GPUs"
+            return counted(self.value, "GPU")
         return f"partition {self.value}"
 
 
@@ -65,7 +65,7 @@ def deadline_view(found: DeadlineAnswer) -> RenderableType:
         never = "not before its limit" if end.cut_off > 1 - level else "not within a year"
         rows.add_row(name, *((never, "") if time is None else (moment(time), duration((time - end.now) / 1000))))
     return Group(
-        Text(f"{found.job}: done by {moment(found.by)} with {_percent(chance)} chance."),
+        Text(f"{found.job}: done by {moment(found.by)} with {chance_words(chance)} chance."),
         rows,
         *(Text(f" {text}") for text in _helps(found, chance)),
         *(Text(f" Can't tell {text}.") for text in found.unknown),
@@ -80,7 +80,7 @@ def _helps(found: DeadlineAnswer, chance: float) -> list[str]:
     if latest is not None:
         late = " That is past: no start is early enough." if latest < found.end.now else ""
         lines.append(f"For 90 % it has to start by {moment(latest)}.{late}")
-    lines += [f"With {each.words} the chance is {_percent(each.chance)}." for each in found.remedies]
+    lines += [f"With {each.words} the chance is {chance_words(each.chance)}." for each in found.remedies]
     if found.tried and chance < WANTED and not any(each.chance >= WANTED for each in found.remedies):
         lines.append(f"Nothing that was tried ({', '.join(found.tried)}) gives it a chance of 90 %.")
     return lines
@@ -90,15 +90,9 @@ def _cut_off(end: EndForecast) -> list[str]:
     """That its limit ends it too early."""
     if not end.cut_off:
         return []
-    sure = "Its" if end.cut_off == 1 else f"With {_percent(end.cut_off)} chance its"
+    sure = "Its" if end.cut_off == 1 else f"With {chance_words(end.cut_off)} chance its"
     needs = duration(float(np.quantile(end.runs, WANTED, method="higher")) / 1000)
     return [f"{sure} limit ends it after {duration(end.limit / 1000)}, before its work is done: that takes {needs}."]
-
-
-def _percent(chance: float) -> str:
-    """A chance, never shown as certain, and rounded down: 90 % would contradict a P90 that is later."""
-    whole = math.floor(100 * chance + 1e-9)  # 0.29 is a little less than 29 %
-    return "under 1 %" if chance < 0.01 else "over 99 %" if chance > 0.99 else f"{whole} %"
 
 
 def deadline_record(found: DeadlineAnswer) -> dict[str, Any]:

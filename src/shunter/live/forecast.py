@@ -31,6 +31,7 @@ from shunter.processes import usable_cores
 from shunter.protocols import Memory
 from shunter.scheduling.queue.ordering import Ordering
 from shunter.sim.engine import Simulator
+from shunter.texts import counted
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
@@ -320,6 +321,6 @@ def check(job: LiveJob, outlook: Outlook) -> None:
         there = sum(node.gpus for node in request.nodes)
         kind = f" of type {job.gpu_type}" if job.gpu_type else ""
         raise LiveError(
-            f"job {job.id} asks for {job.gpus} GPUs{kind}, and the nodes where it may run have {there}"
+            f"job {job.id} asks for {counted(job.gpus, 'GPU')}{kind}, and the nodes where it may run have {there}"
             + (f", too few of them {max(request.each, 1)} each" if there >= job.gpus else "")
         )

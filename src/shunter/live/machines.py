@@ -15,6 +15,7 @@ from shunter.live.nodes import Node, Partition, Rack, partitions_of
 from shunter.live.requests import Request
 from shunter.live.snapshot import LiveJob
 from shunter.model import GPU
+from shunter.texts import agreeing, counted
 from shunter.world import I64
 
 Members = dict[str, set[str]]  # the nodes of each partition
@@ -176,16 +177,15 @@ def _only_types(nodes: Sequence[Node], members: Members, vc_of_node: dict[str, s
 
 
 def _about_nodes(nodes: Sequence[Node], with_gpus: Sequence[Node], lone: Sequence[str]) -> list[str]:
-    found = [
-        (len(nodes) - len(with_gpus), "nodes without GPUs are left out"),
-        (len(lone), "nodes are in no partition and left out"),
-        (sum(not node.up for node in with_gpus), "nodes are down or drained now; they count as usable"),
-        (
-            sum(node.other_gpus > 0 for node in with_gpus),
-            "nodes have GPUs of several types; they count as the one that most of them are",
-        ),
-    ]
-    return [f"{count:,} {what}" for count, what in found if count]
+    bare, away = len(nodes) - len(with_gpus), sum(not node.up for node in with_gpus)
+    mixed = sum(node.other_gpus > 0 for node in with_gpus)
+    found = {
+        f"{counted(bare, 'node')} without GPUs {agreeing('are', bare)} left out": bare,
+        f"{counted(len(lone), 'node', 'are')} in no partition and left out": len(lone),
+        f"{counted(away, 'node', 'are')} down or drained now and {agreeing('count', away)} as usable": away,
+        f"{counted(mixed, 'node', 'have')} GPUs of several types, which count as the one that most of them are": mixed,
+    }
+    return [remark for remark, count in found.items() if count]
 
 
 def _about_pools(members: Members, merged: dict[str, str], whole: bool) -> list[str]:

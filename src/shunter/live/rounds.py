@@ -21,6 +21,7 @@ from shunter.live.switching import PolicyInForce, PolicySwitch
 from shunter.live.watchdog import ensure
 from shunter.model import View
 from shunter.protocols import Policy
+from shunter.texts import counted
 
 Observe = Callable[[RoundResult], None]
 
@@ -91,7 +92,9 @@ class Rounds:
     def _begin_again(self) -> None:
         """The machines are others than before: the policy goes on with what it remembers."""
         cluster = self.backend.cluster
-        self.controller.note("machines", f"{cluster.nodes} nodes with {cluster.gpus} GPUs from now on")
+        self.controller.note(
+            "machines", f"{counted(cluster.nodes, 'node')} with {counted(cluster.gpus, 'GPU')} from now on"
+        )
         self.in_force.start_again()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from shunter.live.snapshot import LiveJob
 from shunter.model import Trace
 from shunter.seeding import rng
+from shunter.texts import counted
 from shunter.world import F64, I64
 
 # Run time over limit of AAIC's 124,425 jobs (July to December 2018), at these levels: benchmarks/run_times.py makes
@@ -184,7 +185,7 @@ class RecentJobs:
         """
         if not self.count:
             return RunTimes(f"{RunTimes().source.partition(',')[0]}, since {source} has no ended jobs")
-        words = f"run times as of {self.count:,} jobs in {source}, and AAIC's where these are few"
+        words = f"run times as of {counted(self.count, 'job')} in {source}, and AAIC's where these are few"
         return RunTimes(words, self.samples(asked))
 
 

@@ -18,6 +18,7 @@ from shunter.report.derived_reasons import BUSY, KEPT
 from shunter.report.missed import why_missed
 from shunter.report.terminal.tables import duration
 from shunter.report.waiting import groups, rows_of
+from shunter.texts import counted
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -258,17 +259,18 @@ def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: C901, PLR0911 one 
             idle = f"; for {duration(piece.fitting / 1000)} enough GPUs were free for it" if piece.fitting else ""
             return "not its turn: {} came first and did not fit{}".format(*_in_front(run, piece)) + idle
         case "reservation":
-            return "held back by what is reserved for {}{}".format(*_in_front(run, piece))
+            long = f", or too long to pass it (passing={elsewhere / 1000:g})" if elsewhere else ""
+            return "held back by what is reserved for {}{}".format(*_in_front(run, piece)) + long
         case "planned" | "asleep":
             return f"{TIMED[piece.code]} {moment(piece.numbers[0])}"
         case "unplanned":
-            return f"not planned yet: {free} jobs held a reservation before it"
+            return f"not planned yet: {counted(free, 'job')} held a reservation before it"
         case "offer":
             return _offer(run, piece)
         case "profile":
-            return f"was to be profiled first; {free} jobs were before it"
+            return f"was to be profiled first; {counted(free, 'job', 'were')} before it"
         case "order":
-            return f"no GPUs of its own and no job to share with; {free} jobs were before it when it came"
+            return f"no GPUs of its own and no job to share with; {counted(free, 'job', 'were')} before it when it came"
         case "busy" | "kept":
             return _by_log(piece.code, most, free, largest)
         case "none":

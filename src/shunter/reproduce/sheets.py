@@ -9,7 +9,6 @@ from typing import TypeAlias
 from shunter.report.bootstrap import FEWEST
 from shunter.report.html.charts import Axis, cdf, intervals
 from shunter.report.html.page import Cell, Section, choice, code, facts, figure, note, paragraph, points, render, table
-from shunter.report.html.words import counted
 from shunter.report.terminal.tables import ORACLE, duration, number, share
 from shunter.reproduce.board import Board, case_of, marked
 from shunter.reproduce.claims import RULE, ClaimResult
@@ -17,6 +16,7 @@ from shunter.reproduce.study import Study
 from shunter.reproduce.trials import Scheduler, Trials
 from shunter.reproduce.writing import STAND_IN, cell, interval, percent
 from shunter.run_folder import versions
+from shunter.texts import counted
 
 Write: TypeAlias = Callable[[float], str]
 Measure: TypeAlias = tuple[str, str, Write]  # heading, name of the number, how it is written

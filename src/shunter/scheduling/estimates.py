@@ -59,6 +59,9 @@ def learn(world: World, queue: Queue, job: int) -> None:
     """A job has ended: what it took is known now."""
     time = took(world, job)
     note_run_time(queue.bounds, queue.estimate[job], time)
+    queue.state.completions += 1
+    # a live cluster may say that a job could only start after it was cancelled
+    queue.state.completion_time += max(world.jobs[w.ENDED_AT, job] - world.jobs[w.ELIGIBLE, job], 0)
     user = world.jobs[w.USER, job]
     if user >= 0:
         queue.users.last_but_one[user] = queue.users.last[user]

@@ -124,7 +124,7 @@ def tell_pool(world: World, queue: Queue, plan: Decision, pool: int) -> None:
     changed = head != given.head[pool]
     if not changed and shadow >= 0:
         changed = moved(world.clock[w.NOW], given.shadow[pool], shadow)
-    if changed and say(plan, r.OF_POOL, pool, code, head, shadow, 0):
+    if changed and say(plan, r.OF_POOL, pool, code, head, shadow, queue.config.passing):
         given.head[pool], given.shadow[pool] = head, shadow
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from shunter.errors import LiveError, SlurmError, did_you_mean
 from shunter.live import end_forecast
-from shunter.live.answers import counted, described
+from shunter.live.answers import described
 from shunter.live.deadline_answers import DeadlineAnswer, Remedy
 from shunter.live.due_times import due_at
 from shunter.live.end_forecast import LIMIT_IS_DONE, WANTED, EndForecast
@@ -23,6 +23,7 @@ from shunter.model import EARLIEST_DATE_MS
 from shunter.scaling.curves import Scaling, published
 from shunter.slurm import questions
 from shunter.slurm.questions import Wish
+from shunter.texts import counted
 from shunter.world import F64
 
 DAY_MS = 86_400_000

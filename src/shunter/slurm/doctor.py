@@ -29,6 +29,7 @@ from shunter.slurm.client import Client, user_name
 from shunter.slurm.questions import live_site
 from shunter.slurm.scontrol_output import settings
 from shunter.slurm.watcher import Watcher
+from shunter.texts import counted
 
 TESTED = (22, 5)  # the release of Slurm that the tests run
 CLOCK_WARN_S, CLOCK_FAIL_S = 3.0, 60.0  # Slurm reports whole seconds
@@ -368,14 +369,16 @@ def _queue(of: Patient) -> Iterator[CheckResult]:
     sdiag_s = _timed(watcher.counters)
     snapshot = watcher.snapshot()
     look_s = _timed(watcher.snapshot)
-    text = f"sdiag {sdiag_s:.2f} s, squeue and sinfo {look_s:.2f} s ({watcher.form}), {_present(snapshot):,} jobs"
+    text = (
+        f"sdiag {sdiag_s:.2f} s, squeue and sinfo {look_s:.2f} s ({watcher.form}), {counted(_present(snapshot), 'job')}"
+    )
     slow = sdiag_s > SLOW_SDIAG_S or look_s > SLOW_LOOK_S
     remedy = "raise --interval and --poll; see 'sdiag' for what slurmctld is busy with"
     yield CheckResult("polls", CheckStatus.WARN if slow else CheckStatus.OK, text, remedy if slow else "")
     yield _gpus(snapshot)
     if watcher.unread:
         name, why = next(iter(watcher.unread.items()))
-        text = f"{len(watcher.unread)} jobs or nodes can't be parsed and are left to Slurm; {name}: {why}"
+        text = f"jobs or nodes that can't be parsed and are left to Slurm: {len(watcher.unread)}; {name}: {why}"
         yield CheckResult("unread", CheckStatus.WARN, text, "report this with the output of squeue --json")
 
 
@@ -396,7 +399,7 @@ def _gpus(snapshot: Snapshot) -> CheckResult:
         return CheckResult(
             "nodes", CheckStatus.FAIL, "no node has GPUs that Slurm schedules", "set Gres=gpu:... in slurm.conf"
         )
-    return CheckResult("nodes", CheckStatus.OK, f"{len(snapshot.nodes):,} nodes with {gpus:,} GPUs")
+    return CheckResult("nodes", CheckStatus.OK, f"{counted(len(snapshot.nodes), 'node')} with {counted(gpus, 'GPU')}")
 
 
 def _scheduler(of: Patient) -> Iterator[CheckResult]:

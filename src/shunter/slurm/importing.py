@@ -20,6 +20,7 @@ from shunter.safe_files import text_of, whole
 from shunter.slurm import scontrol_output, topology
 from shunter.slurm.nodes import nodes, partitions
 from shunter.slurm.site import PartitionForm, Site, of_config, to_toml
+from shunter.texts import counted
 from shunter.traces.readers import sacct
 from shunter.traces.source import Source
 from shunter.world import I64
@@ -92,7 +93,10 @@ def _about(trace: Trace, parts: Sequence[Partition]) -> list[str]:
     if not jobs:
         return found
     why = "several partitions" if several == len(gone) else "partitions that Slurm does not list"
-    return [*found, f"{jobs:,} jobs are of {why} ({', '.join(gone[:3])}{' ...' if len(gone) > 3 else ''})"]
+    return [
+        *found,
+        f"{counted(jobs, 'job', 'are')} of {why} ({', '.join(gone[:3])}{' ...' if len(gone) > 3 else ''})",
+    ]
 
 
 def _billed(site: Site, parts: Sequence[Partition]) -> list[str]:

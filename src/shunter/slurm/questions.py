@@ -40,9 +40,9 @@ class AnswerSources:
     def outlook(self, samples: int = SAMPLES, seed: int = 0, progress: Progress | None = None) -> Outlook:
         """Everything that a forecast uses; ``progress`` follows the first use of a history, which takes a while."""
         client = Client() if self.snapshot is None else None
+        written = site.read(self.site) if self.site else None  # a mistake in it is reported before Slurm is asked
         present = self._present(client) if client else Snapshot.load(self.snapshot or Path(), SLURM)
-        known = site.read(self.site) if self.site else live_site(client) if client else Site()
-        rules = known.rules
+        rules = (written or (live_site(client) if client else Site())).rules
         if self.history is None:
             return Outlook(present, rules, self._accounted(client), samples, seed)
         learned = waits.of_history(self.history, present.nodes, rules, progress)
@@ -115,6 +115,14 @@ def _own(snapshot: Snapshot) -> str:
     return f"of user '{user}' these wait: {', '.join(mine[:LISTED])}{more}"
 
 
+def limit_s(time: str) -> float | None:
+    """The time limit that --time sets; None: none."""
+    try:
+        return scontrol_output.seconds(time)
+    except SlurmError as problem:
+        raise SlurmError(f"--time: {problem}") from None
+
+
 @dataclass(frozen=True)
 class Wish:
     """A job that is not submitted yet, as its user would give it to sbatch."""
@@ -126,6 +134,14 @@ class Wish:
     cpus: int = 0
     mem: str = ""
     priority: int | None = None
+
+    def check(self) -> None:
+        """Refuse what can't be parsed; this needs no cluster."""
+        limit_s(self.time)
+        self._own_memory()
+
+    def _own_memory(self) -> int:
+        return memory_mib(self.mem, f"--mem {self.mem}") if self.mem else 0
 
     def forecast(self, outlook: Outlook) -> Forecast:
         """When it would start."""
@@ -146,7 +162,7 @@ class Wish:
         types = sorted({node.gpu_type for node in snapshot.nodes if node.gpu_type})
         if self.gpu_type and self.gpu_type not in types:
             raise SlurmError(f"--gpu-type {self.gpu_type}: no node has it; {did_you_mean(self.gpu_type, types)}")
-        limit = scontrol_output.seconds(self.time)
+        limit = limit_s(self.time)
         partition = self.partition or _usual_partition(snapshot)
         beside, filled = self._beside(snapshot, partition)
         job = LiveJob(
@@ -173,7 +189,7 @@ class Wish:
 
     def _beside(self, snapshot: Snapshot, partition: str) -> tuple[dict[str, Any], list[str]]:
         """Its CPUs and memory, and what of them is Slurm's default."""
-        own = memory_mib(self.mem) if self.mem else 0
+        own = self._own_memory()
         known = _defaults(snapshot, partition)
         if known is None:
             return {"cpus": self.cpus, "mem_mib": own}, []

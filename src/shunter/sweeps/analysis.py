@@ -19,10 +19,10 @@ import numpy as np
 
 from shunter.errors import RunError
 from shunter.report.bootstrap import RESAMPLES, estimate
-from shunter.report.html.words import counted
 from shunter.seeding import rng
 from shunter.sweeps.store import MEASURED
 from shunter.sweeps.work import ARRIVALS, METRICS
+from shunter.texts import counted
 from shunter.world import F64
 
 if TYPE_CHECKING:

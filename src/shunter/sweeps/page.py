@@ -28,12 +28,12 @@ from shunter.report.html.page import (
     table,
     verdict_text,
 )
-from shunter.report.html.words import counted
 from shunter.report.terminal.sweep import chance_text
 from shunter.report.terminal.tables import duration
 from shunter.sweeps import views
 from shunter.sweeps.analysis import DEFAULT, LARGER_IS_BETTER, PLACE, Ranking, rank
 from shunter.sweeps.views import HeatMap, family, is_time, name_of, text_of
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -119,7 +119,7 @@ def _ranking(ranking: Ranking, runs: pl.DataFrame) -> list[str]:
     cut = len(ranking.rows) - MOST_RANKED
     left = f" The best {MOST_RANKED} of {len(ranking.rows)} policies are shown." if cut > 0 else ""
     dropped = (
-        f" {ranking.left_out:,} runs don't count: some policy has none at their place with their seed."
+        f" {counted(ranking.left_out, 'run', 'do')} not count: some policy has none at the same place and seed."
         if ranking.left_out
         else ""
     )

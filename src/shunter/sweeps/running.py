@@ -16,6 +16,7 @@ from shunter.sweeps.places import Ground, Places
 from shunter.sweeps.plan import SweepPlan
 from shunter.sweeps.store import Store
 from shunter.sweeps.work import Batch, Row, RunLike, Runner
+from shunter.texts import counted
 from shunter.under_way import UnderWay, shown
 
 BATCH_S = 2.0  # what a batch should take: long against handing it over, short against what is lost with it
@@ -95,7 +96,7 @@ def run_all(
     except KeyboardInterrupt as interrupt:
         if not store.temporary:
             interrupt.add_note(
-                f"{progress.done:,} runs were added to {store.folder}; the same command goes on from there"
+                f"{counted(progress.done, 'run', 'were')} added to {store.folder}; the same command goes on from there"
             )
         raise
     store.settle()

@@ -91,10 +91,11 @@ class _State:
     max_stops: int = 0  # 0: any number
     share: float = 0.0  # of the jobs that should end within their bounds; 0: bounds are estimates
     candidates: Candidates = "queue"
+    passing: float = 0.0  # mean completion times within which a job must end to pass; 0: any
     past: list[tuple[int, float]] = field(default_factory=list)  # estimate and run time of those that have ended
     length: dict[int, int] = field(default_factory=dict)  # job in the queue -> for how long it is planned
     now: int = 0
-    entered: set[int] = field(default_factory=set)  # every job that is or was in the queue
+    entered: dict[int, int] = field(default_factory=dict)  # job that is or was in the queue -> when it came into it
     waiting: list[int] = field(default_factory=list)
     begun: dict[int, int] = field(default_factory=dict)  # running job -> begin of its present run
     held: dict[int, Places] = field(default_factory=dict)  # running job -> where it runs
@@ -116,13 +117,14 @@ def simulate(  # noqa: PLR0913  one argument per rule
     preemptive: bool = False,
     bound: float = 0.0,
     candidates: Candidates = "queue",
+    passing: float = 0.0,
     hysteresis: float = 1.0,
     max_stops: int = 0,
 ) -> list[list[RefRun]]:
     """Return every job's runs: one, or several if it was preempted.  ``blocking`` matters only without backfilling."""
     _check(jobs, nodes, placement, backfill, preemptive)
     nothing = ([n.gpus for n in nodes], [0] * len(jobs), [list[RefRun]() for _ in jobs])
-    state = _State(jobs, nodes, key, placement, *nothing, hysteresis, max_stops, bound, candidates)
+    state = _State(jobs, nodes, key, placement, *nothing, hysteresis, max_stops, bound, candidates, passing)
     rules: dict[Backfill, Callable[[_State], bool]] = {
         "none": partial(decide_in_order, blocking=blocking, preemptive=preemptive),
         "easy": partial(decide_easy, preemptive=preemptive),
@@ -198,7 +200,7 @@ def enter(state: _State) -> None:
     """Rule 2: submitted jobs enter the queue once the job they wait for has ended."""
     for index, job in enumerate(state.jobs):
         if index not in state.entered and job.submit <= state.now and _may_enter(state, index):
-            state.entered.add(index)
+            state.entered[index] = state.now
             state.waiting.append(index)
             state.length[index] = int(bound_of(state, index, 0))
 
@@ -367,11 +369,21 @@ def easy_in_pool(state: _State, pool: int, preemptive: bool) -> bool:
         if where is None:
             continue
         done = state.executed[index]
-        ends_before = state.now + max(int(bound_of(state, index, done)) - done, 1) <= shadow
-        if ends_before or place_now(state, head, taken(free_then, where)) is not None:
+        takes = max(int(bound_of(state, index, done)) - done, 1)
+        if takes > longest_that_passes(state):
+            continue
+        if state.now + takes <= shadow or place_now(state, head, taken(free_then, where)) is not None:
             start(state, index, where)
             return True
     return False
+
+
+def longest_that_passes(state: _State) -> float:
+    """How long a job may take that EASY starts before its turn."""
+    if state.passing == 0 or len(state.ended) < 20:
+        return math.inf
+    times = [state.runs[index][-1].end - state.entered[index] for index in state.ended]
+    return sum(times) // len(times) * round(1000 * state.passing) // 1000
 
 
 def shadow_of(state: _State, head: int) -> tuple[int, list[int]]:

@@ -20,7 +20,18 @@ from shunter.traces import readers
 from shunter.traces.readers import Reader, ReaderParts, declared
 from shunter.traces.source import PACKED_ENDINGS, Source
 
-__all__ = ["ON_BAD_ROW", "Reader", "formats", "of_frame", "place_of", "read", "reader", "with_columns", "write"]
+__all__ = [
+    "ON_BAD_ROW",
+    "Reader",
+    "check_on_bad_row",
+    "formats",
+    "of_frame",
+    "place_of",
+    "read",
+    "reader",
+    "with_columns",
+    "write",
+]
 
 GROUP = "shunter.readers"  # entry points of third parties
 GENERAL = "table"  # the format of any table
@@ -58,6 +69,12 @@ def reader(name: str) -> Reader:
     raise TraceError(f"there is no trace format '{name}'; {did_you_mean(name, formats())}")
 
 
+def check_on_bad_row(given: str) -> None:
+    """Refuse anything but ``fail`` and ``skip``."""
+    if given not in ON_BAD_ROW:
+        raise TraceError(f"on_bad_row must be {' or '.join(ON_BAD_ROW)}, got '{given}'")
+
+
 def read(
     path: str | os.PathLike[str],
     format: str | ReaderParts | None = None,  # noqa: A002
@@ -82,8 +99,7 @@ def read(
         ...     print(shunter.read_trace(path).duration)
         [60000 30500]
     """
-    if on_bad_row not in ON_BAD_ROW:
-        raise TraceError(f"on_bad_row must be {' or '.join(ON_BAD_ROW)}, got '{on_bad_row}'")
+    check_on_bad_row(on_bad_row)
     if columns:
         if format is not None and not isinstance(format, str):
             raise TraceError("columns are for tables, and a reader of your own knows its own; leave one out")

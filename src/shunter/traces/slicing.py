@@ -13,6 +13,7 @@ import numpy as np
 
 from shunter.errors import TraceError, did_you_mean
 from shunter.model import EARLIEST_DATE_MS, Trace, renamed
+from shunter.texts import counted
 from shunter.traces.checks import FARTHEST_SUBMIT_S
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -88,7 +89,7 @@ def part(
         )
     kept = tidy(trace.select(keep))
     cut = int((trace.after[keep] >= 0).sum() - (kept.after >= 0).sum())
-    remark = (f"{cut:,} jobs wait no more for a job that was left out",) if cut else ()
+    remark = (f"{counted(cut, 'job', 'wait')} no more for a job that was left out",) if cut else ()
     return dataclasses.replace(kept, remarks=trace.remarks + remark)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shunter.errors import TraceError
 from shunter.model import Column, Trace
+from shunter.texts import counted
 from shunter.traces import number_texts
 from shunter.traces.checks import (
     REMEDIES,
@@ -236,7 +237,7 @@ class Table:
         found = after.is_in(here.implode())
         lost = int((after.is_not_null() & ~found).sum())
         if lost:
-            self.remarks.append(f"{lost:,} jobs wait for a job that is not among these: they wait for none")
+            self.remarks.append(f"{counted(lost, 'job', 'wait')} for a job that is not among these, so for none")
         return pl.DataFrame({"after": after, "found": found}).select(pl.when("found").then("after"))["after"]
 
     def numbered(self, ids: pl.Series) -> pl.Series:
@@ -245,7 +246,7 @@ class Table:
 
         frame = pl.DataFrame({"id": ids}).with_columns(nth=pl.int_range(pl.len()).over("id") + 1)
         if again := int((frame["nth"] > 1).sum()):
-            self.remarks.append(f"{again:,} rows have the id of another: they got a number (#2 ...)")
+            self.remarks.append(f"{counted(again, 'row', 'have')} the id of another and got a number (#2 ...)")
         named = pl.when(pl.col("nth") > 1).then(pl.format("{}#{}", "id", "nth")).otherwise("id")
         return frame.select(named.alias("id"))["id"]
 

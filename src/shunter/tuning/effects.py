@@ -13,12 +13,17 @@ MEASURES = {  # by the columns of runs, in words
     "jct_s.p99": "P99 of the JCT",
     "wait_s.mean": "mean wait",
     "wait_s.p99": "P99 of the wait",
+    "missed_share": "share of deadlines missed",
     **{f"by_size.{size}.jct_s.mean": f"mean JCT, {size} GPU{'s' * (size != '1')}" for size in SIZES},
     "fairness.jain": "Jain's fairness of users",
     "fairness.worst_bsld": "worst mean slowdown of a user",
     "fairness.rho_at_most_1": "share with rho <= 1",
     "preemptions": "preemptions",
     "lost_gpu_hours": "GPU hours lost to stops",
+}
+WITHOUT_USERS = {  # where no job names its user, jobs are compared
+    "fairness.jain": "Jain's fairness of jobs",
+    "fairness.worst_bsld": "worst slowdown of a job",
 }
 
 
@@ -42,7 +47,8 @@ class Effect:
         }
 
 
-def effects(given: Mapping[str, float], best: Mapping[str, float]) -> list[Effect]:
-    """Every measure that both have."""
-    both = [name for name in MEASURES if not math.isnan(given.get(name, math.nan) + best.get(name, math.nan))]
-    return [Effect(name, MEASURES[name], given[name], best[name]) for name in both]
+def effects(given: Mapping[str, float], best: Mapping[str, float], users: bool) -> list[Effect]:
+    """Every measure that both have; ``users``: jobs name theirs."""
+    labels = MEASURES if users else MEASURES | WITHOUT_USERS
+    both = [name for name in labels if not math.isnan(given.get(name, math.nan) + best.get(name, math.nan))]
+    return [Effect(name, labels[name], given[name], best[name]) for name in both]

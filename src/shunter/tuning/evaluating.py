@@ -27,17 +27,30 @@ from shunter.sweeps.work import FAIRNESS, POINTS, SIZES, Row, SweepRunner
 from shunter.world import F64
 
 UNFINISHED = -1  # the time of a job that did not finish
-COLUMNS = {**stores.COLUMNS, "jct_ms": stores.INTEGERS, "wait_ms": stores.INTEGERS, "abandoned": stores.TEXT}
-NUMBERS = tuple(f"{name}.{point}" for name in ("jct_s", "wait_s") for point in POINTS)
+MISSED = "missed_share"  # of the deadlines
+COLUMNS = {
+    **stores.COLUMNS,
+    **dict.fromkeys(("jct_ms", "wait_ms", "missed"), stores.INTEGERS),
+    **{MISSED: stores.NUMBER, "abandoned": stores.TEXT},
+}
+NUMBERS = (*(f"{name}.{point}" for name in ("jct_s", "wait_s") for point in POINTS), MISSED)
 SIDES = (  # what else a choice of settings changes
     *(f"fairness.{name}" for name in FAIRNESS),
     *(f"by_size.{size}.jct_s.mean" for size in SIZES),
     *("preemptions", "lost_gpu_hours"),
 )
 DECISIONS_PER_JOB, DECISIONS_PER_MINUTE = 100, 3  # of the jobs and of their time; what needs more is abandoned
-OBJECTIVES = {"jct": "jct_s.mean", "wait": "wait_s.mean", "tail": "wait_s.p99"}  # what is minimised, and its column
-TIMES = {"jct": "jct_ms", "wait": "wait_ms", "tail": "wait_ms"}  # what it is computed from
+DEADLINES = "deadlines"
+OBJECTIVES = {  # what is minimised, and its column
+    "jct": "jct_s.mean",
+    "wait": "wait_s.mean",
+    "tail": "wait_s.p99",
+    DEADLINES: MISSED,
+}
+UNITS = {"jct_ms": 1000, "wait_ms": 1000, "missed": 1}  # what is kept of every job, over seconds or shares
+TIMES = {"jct": "jct_ms", "wait": "wait_ms", "tail": "wait_ms", DEADLINES: "missed"}  # what it is computed from
 TAIL = 0.99
+TIE = 1e-12  # of a share of deadlines, per second of mean JCT: less than one deadline
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +76,10 @@ class TimedRunner(SweepRunner):
         """What is kept of a result."""
         done = result.table[w.STATE] == w.DONE
         times = {"jct_ms": metrics.jct_ms(result.table), "wait_ms": metrics.wait_ms(result.table)}
-        return {**super().found(result), **{name: np.where(done, each, UNFINISHED) for name, each in times.items()}}
+        due, late = result.trace.deadline > 0, ~done | (times["jct_ms"] > result.trace.deadline)
+        row = {name: np.where(done, each, UNFINISHED) for name, each in times.items()}
+        row["missed"] = np.where(due, late, UNFINISHED)  # a job without a deadline counts for nothing
+        return {**super().found(result), **row, MISSED: float(late[due].mean()) if due.any() else None}
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,11 @@ class Evaluated:
     def value(self, objective: str) -> float:
         """An objective, mean over the seeds."""
         return self.numbers[OBJECTIVES[objective]]
+
+    def rank(self, objective: str) -> float:
+        """What it is ordered by; of those that miss as many deadlines, the mean JCT decides."""
+        value = self.value(objective)
+        return value if objective != DEADLINES else np.nan_to_num(value, posinf=np.inf) + TIE * self.value("jct")
 
     def drawn(self, objective: str, draws: Draws) -> F64:
         """An objective over all jobs, and after it in every draw of them."""
@@ -149,12 +170,12 @@ class _Times:
 
     @cached_property
     def _read(self) -> dict[str, list[F64]]:
-        frame = self.store.read(list(TIMES.values()), self.keys)
+        frame = self.store.read(list(UNITS), self.keys)
         rows = {key: at for at, key in enumerate(frame["key"])}
         found = {}
-        for name in ("jct_ms", "wait_ms"):
+        for name, unit in UNITS.items():
             arrays = [frame[name][rows[key]].to_numpy().astype(np.float64) for key in self.keys]
-            found[name] = [np.where(each == UNFINISHED, np.nan, each / 1000) for each in arrays]
+            found[name] = [np.where(each == UNFINISHED, np.nan, each / unit) for each in arrays]
         return found
 
     def __call__(self, name: str) -> list[F64]:

@@ -14,7 +14,12 @@ from shunter.texts import percent
 from shunter.tuning.evaluating import Evaluated
 from shunter.world import F64
 
-LABELS = {"jct": "mean JCT", "wait": "mean wait", "tail": "P99 of the wait"}
+LABELS = {
+    "jct": "mean JCT",
+    "wait": "mean wait",
+    "tail": "P99 of the wait",
+    "deadlines": "share of deadlines missed",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +104,8 @@ class Judgement:
         label = LABELS[self.objective]
         if self.policy == self.given:
             return f"By {label}, nothing that was tried did better than {self._base}."
+        if math.isnan(self.seen.value):
+            return f"{self.policy}: can't be compared, because the {label} is 0 with {self._base} where it was chosen."
         head = f"{self.policy}: on the jobs it was chosen on: {percent(self.seen.value)} {label}{_interval(self.seen)}"
         head += f" against {self.given}" if self.against else ""
         if self.unseen is None:

@@ -56,7 +56,7 @@ class SearchedParam:
                 found = sorted({_rounded(_scaled(at, low, high, True)) for at in point[1 : 1 + count]})
                 return "/".join(f"{number:g}" for number in found) or none
             case Between(low, high, log, off):
-                if off and point[0] < OFF_SHARE:
+                if off and point[0] <= OFF_SHARE:  # the middle of the first of two categories is that, too
                     return off
                 value = _scaled(point[-1], low, high, log)
                 return str(round(value)) if self.whole else f"{_rounded(value):g}"

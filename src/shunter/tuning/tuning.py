@@ -27,7 +27,7 @@ from shunter.sweeps.plan import Choices, Jobs, Place
 from shunter.sweeps.work import POINTS
 from shunter.traces.slicing import moment
 from shunter.tuning.effects import Effect, effects
-from shunter.tuning.evaluating import COLUMNS, OBJECTIVES, Evaluated, Evaluator, JobSample
+from shunter.tuning.evaluating import COLUMNS, DEADLINES, MISSED, OBJECTIVES, Evaluated, Evaluator, JobSample
 from shunter.tuning.halving import HALVING, drawn_settings, halved
 from shunter.tuning.judging import Change, Judgement, change, surviving, tied
 from shunter.tuning.sampling import METHODS, sampled, search_named
@@ -48,7 +48,7 @@ class Tried:
     """One setting: its numbers on the jobs that the search saw, and on others if it was judged there."""
 
     policy: str
-    values: dict[str, float]  # of each objective, in seconds; smaller is better
+    values: dict[str, float]  # of each objective, in seconds or as a share; smaller is better
     numbers: dict[str, float]  # by columns such as jct_s.mean
     front: bool  # no other is as good in all objectives and better in one
     unseen: dict[str, float] | None = None  # the numbers on jobs that the search did not see
@@ -92,6 +92,7 @@ class Tuning:
     policies: tuple[str, ...] = ()  # that were tried, where a search chose among several ...
     choosable: int = 0  # ... of this many
     against: bool = False  # whether the best is compared with another policy than the one that was searched
+    users: bool = True  # whether jobs name their users
 
     @property
     def best(self) -> Tried:
@@ -122,7 +123,7 @@ class Tuning:
         """What the best buys and costs against the policy as given, on unseen jobs where it was judged there."""
         given = next(each for each in self.tried if each.policy == self.given)
         one, other = (each.unseen if self.where else each.numbers for each in (given, self.best))
-        return effects(one or given.numbers, other or self.best.numbers)
+        return effects(one or given.numbers, other or self.best.numbers, self.users)
 
     def __repr__(self) -> str:
         return f"Tuning(best={self.best.policy!r}, tried={len(self.tried)})"
@@ -210,8 +211,9 @@ def tune(  # noqa: PLR0913  one argument per choice
         cluster: Machines, as for ``simulate``.
         policy: A name, or ``name:key=value,...``; ``any``: all that any site can use.
         tries: The values of each parameter to try; default: what the policy declares.
-        objectives: ``jct`` (mean JCT), ``wait`` (mean wait), ``tail`` (P99 of the wait). Each one is searched for; the
-            first decides which setting is the best, and all of them give a Pareto front.
+        objectives: ``jct`` (mean JCT), ``wait`` (mean wait), ``tail`` (P99 of the wait), ``deadlines`` (share of
+            deadlines missed; of equals, mean JCT). Each one is searched for; the first decides which setting is the
+            best, and all of them give a Pareto front.
         since: The beginning of the jobs that are simulated; policies may learn from those before.
         until: Their end.
         validate: When the jobs begin that settings are judged on; default: the last third of the jobs, or of a
@@ -279,6 +281,8 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     text = str(cluster) if isinstance(cluster, str | Path) else cluster.name
     # the same machines for both parts; "auto" sizes them for the jobs that are searched on
     searched = window_of(whole, since, split)[1] if split else window
+    if DEADLINES in objectives:
+        _check_deadlines(searched, *([window_of(whole, split, until)[1]] if split else []))
     machines = cluster if isinstance(cluster, Cluster) else clusters.load(text, searched)
     source = str(trace) if isinstance(trace, str | Path) else whole.name
     head = (source, Path(source).name, format or "", on_bad_row)
@@ -293,6 +297,17 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     task = SearchTask(given, grid, tuple(dict.fromkeys(objectives)), ground, place, after, where, jobs)
     task = replace(task, searched="" if policy == ANY else resolve(policy).text)
     return replace(task, spaces=spaces, budget=budget or BUDGET, method=method) if spaces else task
+
+
+def _check_deadlines(*parts: Trace) -> None:
+    """Refuse jobs without any deadline, where there are to be fewer missed ones."""
+    for part in parts:
+        if not (part.deadline > 0).any():
+            raise RunError(
+                f"objective {DEADLINES}: no job of '{part.name}' has a deadline among the {len(part):,} that settings"
+                " are tried or judged on; add a column 'deadline' (seconds after submission), make some with 'shunter"
+                " trace synth OUT --from TRACE --deadlines 1', or choose another objective"
+            )
 
 
 def _asked(policy: str, tries: Sequence[str], budget: int, method: str) -> tuple[tuple[PolicySpace, ...], Grid]:
@@ -339,6 +354,7 @@ def tuned(
         tried = _searched(task, runs)
         close = _tied(task, runs, tried)
         judged = _judged(task, runs, tried, close)
+        users = bool((runs.places.setup(task.later or task.place).trace.user >= 0).any())
         verdicts = [_verdict(task, runs, tried, objective) for objective in task.objectives]
     rows = [
         Tried(
@@ -356,7 +372,7 @@ def tuned(
     policies = tuple(each for each in task.begun if each in task.plain) if len(task.plain) > 1 else ()
     return Tuning(
         task.objectives, task.policy, tuple(rows), tuple(verdicts), task.where, task.jobs, repeat, seed, runs.ran,
-        task.method, policies, len(task.plain), task.against,
+        task.method, policies, len(task.plain), task.against, users,
     )  # fmt: skip
 
 
@@ -368,7 +384,7 @@ def _searched(task: SearchTask, runs: Evaluator) -> list[Evaluated]:
         def values(policies: Sequence[str], by: str = objective) -> list[float]:
             found = runs.evaluate(task.seen, policies)
             tried.update((each.policy, each) for each in found)
-            return [each.value(by) for each in found]
+            return [each.rank(by) for each in found]
 
         (given,) = runs.evaluate(task.seen, [task.policy])
         if given.abandoned:
@@ -381,7 +397,7 @@ def _searched(task: SearchTask, runs: Evaluator) -> list[Evaluated]:
         else:
             values([task.policy])
             search(task.searched, task.grid, values)
-    return sorted(tried.values(), key=lambda each: each.value(task.objectives[0]))
+    return sorted(tried.values(), key=lambda each: each.rank(task.objectives[0]))
 
 
 def _halved(
@@ -396,7 +412,7 @@ def _halved(
             return on_all(policies)
         until = f"{(begin + max(round(part * span), 1)) / 1000:.3f}"  # the first job is always among them
         sample = JobSample(replace(task.place, jobs=replace(task.place.jobs, until=until)))
-        return [each.value(objective) for each in runs.evaluate(sample, policies)]
+        return [each.rank(objective) for each in runs.evaluate(sample, policies)]
 
     halved(drawn_settings(task.spaces, task.begun, task.budget, task.ground.seed), [task.policy], values_at)
 
@@ -426,7 +442,7 @@ def _judged(
 
 
 def _best(tried: Sequence[Evaluated], objective: str) -> Evaluated:
-    return min(tried, key=lambda each: each.value(objective))
+    return min(tried, key=lambda each: each.rank(objective))
 
 
 def _verdict(task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated], objective: str) -> Judgement:
@@ -445,9 +461,9 @@ def _verdict(task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated], obje
     return Judgement(objective, best, task.policy, task.against, seen.estimate, unseen.estimate, part, where)
 
 
-def _nested(numbers: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """``jct_s.mean`` and so on as in a summary."""
-    found: dict[str, dict[str, float]] = {}
+def _nested(numbers: Mapping[str, float]) -> dict[str, Any]:
+    """``jct_s.mean`` and so on as in a summary; the share of deadlines missed where there are any."""
+    found: dict[str, Any] = {MISSED: numbers[MISSED]} if np.isfinite(numbers[MISSED]) else {}
     for path, value in numbers.items():
         name, _, point = path.partition(".")
         if point in POINTS:

@@ -16,7 +16,7 @@ from shunter import registry
 from shunter.errors import LiveError, ShunterError
 from shunter.experiment import TraceSource
 from shunter.live import answers, audit
-from shunter.live.answers import counted, described
+from shunter.live.answers import described
 from shunter.live.daemons import pid_in
 from shunter.live.forecast import Outlook
 from shunter.live.journal import GUARD, Journal, WaitsEntry
@@ -28,6 +28,7 @@ from shunter.live.why import why
 from shunter.model import Trace
 from shunter.setup import read_trace, trace_version
 from shunter.slurm import questions
+from shunter.texts import counted
 from shunter.web.settings import LiveSources
 
 FRESH_S = 10.0  # a look at the cluster is used for this long

@@ -29,7 +29,7 @@ from shunter.live.locks import held, holder_of
 from shunter.live.manager import ResourceManager
 from shunter.live.proposals import proposed, record
 from shunter.live.stopping import account, pause
-from shunter.texts import printable
+from shunter.texts import agreeing, counted, printable
 from shunter.web.choices import checked_policy
 from shunter.web.forms import Sent
 from shunter.web.settings import LiveSources
@@ -180,7 +180,10 @@ class OperatorDesk:
                 [shlex.join(command) for command in order["commands"]] if mode is Mode.DRY_RUN else [_change(order)]
             )
         ]
-        said = f"{found['pending']} jobs wait, {found['running']} run; {len(orders)} would be changed now"
+        runs = agreeing("run", found["running"])
+        said = (
+            f"{counted(found['pending'], 'job', 'wait')}, {found['running']} {runs}; {len(orders)} would be changed now"
+        )
         said += f", {later} later." if later else "."
         return OperationResult(said, tuple(lines[:MOST_LINES]), (found["paused"],) if found["paused"] else (), found)
 

@@ -15,9 +15,9 @@ from shunter.errors import RunError
 from shunter.report.derived_reasons import with_reasons
 from shunter.report.explain import STOPPED, moment, reason_at, reasons_about, words
 from shunter.report.html.page import embed
-from shunter.report.html.words import counted
 from shunter.report.waiting import rows_of
 from shunter.run_folder import Run
+from shunter.texts import counted
 from shunter.world import I64
 
 MOST_INSTANTS = 60  # of a stretch

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from shunter import __version__
+from shunter.live.answers import chance_words
 from shunter.report.html.page import breakable, explained, text_of
 from shunter.report.terminal.tables import duration, number, share
 from shunter.texts import printable
@@ -39,6 +40,7 @@ def _environment() -> Environment:
     )  # fmt: skip
     made.filters |= {"duration": duration, "number": number, "share": share, "address": lambda text: quote(text, "")}
     made.filters |= {"breakable": lambda text: Markup(breakable(text_of(text)))}
+    made.filters |= {"chance": chance_words}
     made.filters |= {"prose": _prose, "explained": lambda text: Markup(explained(text))}
     made.globals |= {"version": __version__, "parts": PARTS}
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 import zlib
 from dataclasses import replace
@@ -119,13 +120,32 @@ def test_the_first_screen_has_the_verdict_three_tiles_and_the_spread(visit, comp
     assert opened.locator("th abbr[title]").count() > 5
 
 
-def test_names_of_points_that_lie_together_do_not_overlap(visit):
+TOGETHER = {f"policy{at}": (at // 3 * 9.0 + 1, 5.0 + at % 3 / 100) for at in range(6)}
+IN_A_ROW = {
+    "fifo": (1, 5),
+    "edf": (5.9, 5),
+    "pedf": (6.4, 5.02),
+    "elastic": (6.2, 4.9),
+    "sjf": (9.9, 5),
+    "saf": (9.5, 5),
+}
+MANY = {f"policy{at}": (5.0, 5.0) for at in range(20)}
+
+
+@pytest.mark.parametrize(("points", "named"), [(TOGETHER, 6), (IN_A_ROW, 6), (MANY, 8)])
+def test_names_of_points_that_lie_together_do_not_overlap(visit, points, named):
+    """They are nudged apart; those for which there is no room are in the legend alone."""
     axis = charts.Axis("mean", "duration")
-    points = {f"policy{at}": ((at // 3 * 9.0 + 1, 1.0, 10.0), (5.0 + at % 3 / 100, 1.0, 9.0)) for at in range(6)}
-    body = [page.figure("Points", "Six, three of them together.", charts.scatter(points, axis, axis))]
+    crosses = {name: ((x, x - 0.5, x + 0.5), (y, y - 1, y + 1)) for name, (x, y) in points.items()}
+    body = [page.figure("Points", "Some of them together.", charts.scatter(crosses, axis, axis))]
     opened = visit(page.render("Points", "", [page.Section("Points", body)]))
-    names = opened.locator("svg text").all_text_contents()
-    assert [name for name in names if name.startswith("policy")] == ["policy0", "policy3"]
+    texts = [text for text in opened.locator("svg text").all() if text.text_content() in points]
+    boxes = [text.bounding_box() for text in texts]
+    assert len(boxes) == named
+    for one, other in itertools.combinations(boxes, 2):
+        aside = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
+        above = one["y"] + one["height"] <= other["y"] + 3 or other["y"] + other["height"] <= one["y"] + 3
+        assert aside or above  # 3 px: lines of text have room around their letters
 
 
 def test_every_chart_is_saved_as_svg_and_csv(visit, compared_with_intervals):

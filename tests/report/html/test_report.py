@@ -17,7 +17,7 @@ import shunter
 from shunter.cli.main import app
 from shunter.report.html import course, findings
 from shunter.report.html.report import report
-from shunter.report.html.words import counted
+from shunter.texts import counted
 
 
 def row(policy, jct, oracle=False, **more):

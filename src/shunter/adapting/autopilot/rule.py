@@ -27,6 +27,7 @@ from shunter.params import build, named, param
 from shunter.report.finish_fairness import FAIR
 from shunter.report.so_far import JobsBetween
 from shunter.sim.engine import Simulator
+from shunter.texts import counted
 from shunter.tuning.sampling import sampled, search_named
 from shunter.world import F64, I64
 
@@ -178,7 +179,7 @@ class Autopilot:
         if past.days < limits.least_days:
             return f"{past.days:.1f} days are known, and {limits.least_days:g} are needed"
         if len(past.trace) < limits.least_jobs:
-            return f"{len(past.trace)} jobs are known, and {limits.least_jobs} are needed"
+            return f"{counted(len(past.trace), 'job', 'are')} known, and {limits.least_jobs} are needed"
         if trial_days_empty(past, limits.check_days):
             return f"no job came in the last {limits.check_days:g} days, or none before them"
         return ""
@@ -327,8 +328,9 @@ class _Trial:
         """Numbers that a person can check."""
         names = dict.fromkeys((best, in_force, self.pilot.candidates.baseline))
         parts = [self._numbers(name, found) for name in names if (found := self.of(name)) is not None]
-        return f"{len(self.past.trace)} jobs of {self.past.days:.1f} days, {len(self._copies)} copies: " + "; ".join(
-            parts
+        return (
+            f"{counted(len(self.past.trace), 'job')} of {self.past.days:.1f} days, {len(self._copies)} copies: "
+            + "; ".join(parts)
         )
 
     def _numbers(self, name: str, found: Replayed) -> str:

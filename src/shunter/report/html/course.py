@@ -13,8 +13,9 @@ from shunter.report.finish_fairness import has_rho
 from shunter.report.html.charts import Axis, bars, cdf, lines
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note
-from shunter.report.html.words import counted, span_of
+from shunter.report.html.words import span_of
 from shunter.report.terminal.tables import duration, number, share
+from shunter.texts import counted
 from shunter.world import F64
 
 if TYPE_CHECKING:
@@ -236,7 +237,8 @@ def _busy(time: F64, value: F64) -> str:
 
 
 def _queue(time: F64, value: F64) -> str:
-    return f"up to {int(value.max()) if len(value) else 0:,} jobs wait at once, {number(_mean(time, value))} on average"
+    most = int(value.max()) if len(value) else 0
+    return f"up to {counted(most, 'job', 'wait')} at once, {number(_mean(time, value))} on average"
 
 
 def _broken(fragmentation: Mapping[str, float]) -> str:

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from shunter.report.finish_fairness import has_rho
 from shunter.report.html.page import Cell, note, points, table
-from shunter.report.html.words import counted
 from shunter.report.intervals import shown, value_at
 from shunter.report.terminal.tables import duration, mark, number, share
+from shunter.texts import counted
 
 Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are several policies
 

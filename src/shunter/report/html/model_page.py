@@ -14,6 +14,7 @@ from shunter.report.html.charts import Axis
 from shunter.report.html.page import Section
 from shunter.report.terminal.predict import explanation, model_facts
 from shunter.report.terminal.tables import duration, number
+from shunter.texts import counted
 
 MOST_BARS = 25
 MOST_SHAPES = 16
@@ -21,7 +22,7 @@ MOST_SHAPES = 16
 
 def model_page(fitted: Fitted, drawn: Sequence[Shape], why: Reasons | None) -> str:
     """The whole page."""
-    lead = f"{fitted.rows:,} jobs; mean |log error| {fitted.error:.3f} on the last fifth of them"
+    lead = f"{counted(fitted.rows, 'job')}; mean |log error| {fitted.error:.3f} on the last fifth of them"
     sections = [Section("Overview", [page.facts(model_facts(fitted)), page.note(explanation(fitted))])]
     if fitted.importance:
         sections.append(_importance(fitted))

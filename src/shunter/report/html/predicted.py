@@ -13,10 +13,10 @@ from shunter.report.html.charts import Axis, bars
 from shunter.report.html.density import DensityAxes, density, frame_of
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note, table, text_of
-from shunter.report.html.words import counted
 from shunter.report.metrics import SIZES
 from shunter.report.prediction_error import log_errors
 from shunter.report.terminal.tables import duration, number, share
+from shunter.texts import counted
 from shunter.world import F64
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from shunter.clusters.stop_costs import USUAL
 from shunter.report.html.findings import Row, label
 from shunter.report.html.page import code, facts, paragraph, points, table
-from shunter.report.html.words import counted
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     from shunter.run_folder import Run

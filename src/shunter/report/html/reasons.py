@@ -12,10 +12,10 @@ from shunter.report.explain import REASONS
 from shunter.report.html.charts import Axis, bars, lines, of_reasons
 from shunter.report.html.course import ZOOM, time_axis
 from shunter.report.html.page import choice, figure, grid, note
-from shunter.report.html.words import counted
 from shunter.report.metrics import SIZES
 from shunter.report.terminal.tables import duration, share
 from shunter.report.waiting import Waiting, waiting
+from shunter.texts import counted
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from shunter.report.html.provenance import left_out, provenance
 from shunter.report.html.reasons import reasons
 from shunter.report.html.shared import shared
 from shunter.report.html.timeline import Progress, timeline
-from shunter.report.html.words import counted
 from shunter.report.terminal.tables import duration
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     from shunter.run_folder import Run

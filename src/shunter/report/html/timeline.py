@@ -20,8 +20,9 @@ from shunter.model import GPU
 from shunter.report.html.course import ZOOM, span, time_axis
 from shunter.report.html.page import embed, table, text_of
 from shunter.report.html.stays import Stays, occupancy, stays
-from shunter.report.html.words import counted, span_of
+from shunter.report.html.words import span_of
 from shunter.report.terminal.tables import share
+from shunter.texts import counted
 from shunter.world import I64
 
 if TYPE_CHECKING:

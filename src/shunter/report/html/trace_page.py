@@ -13,10 +13,10 @@ from shunter.model import Trace
 from shunter.report.html import charts, page
 from shunter.report.html.charts import Axis
 from shunter.report.html.page import Section
-from shunter.report.html.words import counted
 from shunter.report.quality import Finding
 from shunter.report.terminal.tables import duration, number, share
 from shunter.report.terminal.trace import lines_of
+from shunter.texts import counted
 
 POINTS = ("mean", "p50", "p90", "p95", "p99", "max")
 MOST_BARS = 20

@@ -1,14 +1,8 @@
-"""Words that depend on a number."""
+"""Words that depend on numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-
-
-def counted(count: int | str, noun: str) -> str:
-    """``1 GPU``, ``2-4 GPUs``, ``1,200 nodes``."""
-    text = count if isinstance(count, str) else f"{count:,}"
-    return f"{text} {noun}" + ("" if text == "1" else "s")
 
 
 def span_of(values: Mapping[str, float], write: Callable[[float], str]) -> str:

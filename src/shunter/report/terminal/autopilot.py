@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from shunter.report.terminal.tables import duration, table
+from shunter.texts import counted
 
 AIMS = {True: "yes", False: "NO", None: "does not apply"}
 
@@ -49,7 +50,8 @@ def _weeks(found: Mapping[str, Any], name: str) -> list[float]:
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
     lines = [
-        f"{found['jobs']:,} jobs; a decision every {found['every_h']:g} h; the site's policy: {found['baseline']}",
+        f"{counted(found['jobs'], 'job')}; a decision every {found['every_h']:g} h;"
+        f" the site's policy: {found['baseline']}",
         f"Fixed, found on the weeks before: {found['runs']['fixed']['policy']}",
         "Only 'Optimal' knows what comes.",
     ]
@@ -60,11 +62,19 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     worst = max((day["true"] for day in days), default=0.0)
     bad, back = sum(day["worse"] for day in days), sum(day["handed_back"] for day in days)
     lines.append(
-        f"{len(days)} days with another policy than the site's: time in the system at most {worst:.3f} times the mean"
-        f" of the shadows', above 1.05 times that of every shadow on {bad}; the guard has handed back on {back}"
+        f"{counted(len(days), 'day')} with another policy than the site's: time in the system at most {worst:.3f}"
+        f" times the mean of the shadows', above 1.05 times that of every shadow on {bad};"
+        f" the guard has handed back on {back}"
     )
     if found["undecided"]:
         return [*lines, *(f"aim '{name}': can't tell, because {found['undecided']}" for name in found["aims"])]
+    if not (pilot := found["runs"]["autopilot"])["within_limits"]:
+        limits = found["limits"]
+        lines.append(
+            f"THE AUTOPILOT BROKE THE LIMITS: P99 {pilot['p99_of_baseline']:.2f} times the site's (limit"
+            f" {limits['worst_p99']:g}), jobs with rho <= 1 {pilot['fairness_of_baseline']:.3f} times"
+            f" ({limits['worst_fairness']:g})"
+        )
     if not found["runs"]["fixed"]["within_limits"]:
         lines.append("Fixed breaks the limits on these weeks, so that the aims that are relative to it don't apply")
     return [*lines, *(f"aim '{name}': {AIMS[reached]}" for name, reached in found["aims"].items())]

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from shunter.report.terminal.tables import table
+from shunter.texts import counted
 
 HONEST = {
     "iteration-time": (
@@ -77,4 +78,4 @@ def _size(found: dict[str, Any]) -> str:
         families = len(found["families"])
         return f"{found['curves']:,} curves of {families} families, {found['rows']:,} questions{short}"
     more = f", {found['configurations']:,} configurations" if "configurations" in found else ""
-    return f"{found['rows']:,} measurements, {found['groups']:,} models{more}"
+    return f"{counted(found['rows'], 'measurement')}, {counted(found['groups'], 'model')}{more}"

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shunter.report.quality import Finding
+from shunter.texts import counted
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 
@@ -23,7 +24,7 @@ def validate_view(name: str, jobs: int, findings: Sequence[Finding]) -> Renderab
         for key, word in (("error", "error"), ("warning", "warning"), ("info", "remark"))
         if counts[key]
     ]
-    head = Text.assemble((f" {name}", "bold"), f"  {jobs:,} jobs: {', '.join(numbers) or 'nothing found'}")
+    head = Text.assemble((f" {name}", "bold"), f"  {counted(jobs, 'job')}: {', '.join(numbers) or 'nothing found'}")
     grid = Table.grid(padding=(0, 2))
     for finding in findings:
         grid.add_row(Text(f" {finding.severity}", style=_STYLES[finding.severity]), _one(finding))

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.html.words import counted
 from shunter.report.terminal.tables import duration, number, share, table
+from shunter.texts import counted
 
 MOST_SHOWN = 25  # policies of a ranking
 MOST_FAILED = 5  # failed runs that are shown
@@ -40,13 +40,13 @@ def ranking_view(found: Mapping[str, Any], measure: str) -> RenderableType:
         )
     left = f" The best {MOST_SHOWN} of {len(rows)} are shown." if len(rows) > MOST_SHOWN else ""
     about = (
-        f" {counted(found['runs'], 'run')}: {len(rows)} {'policy' if len(rows) == 1 else 'policies'} at"
+        f" {counted(found['runs'], 'run')}: {counted(len(rows), 'policy')} at"
         f" {counted(found['places'], 'place')} with {counted(found['seeds'], 'seed')}.{left}"
         " p: how likely such a difference from the best is by chance, corrected for all pairs of policies;"
         " each interval is of one policy alone."
     )
     dropped = (
-        f" {found['left_out']:,} runs don't count: some policy has none at their place with their seed."
+        f" {counted(found['left_out'], 'run', 'do')} not count: some policy has none at the same place and seed."
         if found["left_out"]
         else ""
     )
@@ -69,7 +69,7 @@ def chance_text(chance: float | None) -> str:
 def _failures(failed: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     if not failed:
         return []
-    lines = [f" {len(failed):,} runs failed:"]
+    lines = [f" {counted(len(failed), 'run')} failed:"]
     for row in failed[:MOST_FAILED]:
         lines += [f"   {str(row['error']).partition(chr(10))[0]}", f"     {row['command']}"]
     if len(failed) > MOST_FAILED:
@@ -85,7 +85,7 @@ def plan_view(found: Mapping[str, Any]) -> RenderableType:
         shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
         made.add_row(Text(axis), Text(f"{len(values):,}"), Text(shown))
     there = f", of which {found['there']:,} are there" if found["there"] else ""
-    lines = [f" {found['runs']:,} runs{there}; {found['todo']:,} to do."]
+    lines = [f" {counted(found['runs'], 'run')}{there}; {found['todo']:,} to do."]
     if found["todo"]:
         lines.append(
             f" About {duration(found['cpu_s'])} of CPU time, {duration(found['wall_s'])} on {found['workers']} workers,"

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shunter.report.finish_fairness import has_rho
+from shunter.texts import counted
 
 _NAME_WIDTH = 22
 _POINTS = ("mean", "p50", "p95", "p99")
@@ -210,7 +211,8 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
         shares = (f"{name} {_spread(tier)}" for name, tier in summary["tiers"].items())
         yield "widest tier", f"{', '.join(shares)} (of jobs / of GPU time)"
     yield "preemptions", f"{summary['preemptions']:,} ({number(summary['lost_gpu_hours'])} GPU-hours lost)"
-    yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {fairness['count']:,} {fairness['over']})"
+    over = counted(fairness["count"], fairness["over"].removesuffix("s"))
+    yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {over})"
     if has_rho([summary]):
         yield "rho <= 1", f"{share(fairness['rho_at_most_1'])} of jobs (finish time over that in a fair share)"
     yield from _insights(summary)
@@ -237,9 +239,13 @@ def _insights(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
         slower = (
             "" if found["mean_slowdown"] is None else f", {found['mean_slowdown']:.2f}x as long as alone on average"
         )
-        yield "GPUs shared", f"{found['packed_jobs']:,.0f} jobs in {found['pairs']:,.0f} pairs{slower}"
-        jobs = f"{found['profiled']:,.0f} jobs ({share(found['share'])}), {found['ended_in_profiler']:,.0f} ended there"
+        yield "GPUs shared", f"{_jobs(found['packed_jobs'])} in {counted(round(found['pairs']), 'pair')}{slower}"
+        jobs = f"{_jobs(found['profiled'])} ({share(found['share'])}), {found['ended_in_profiler']:,.0f} ended there"
         yield "profiled", jobs
+
+
+def _jobs(count: float) -> str:
+    return counted(round(count), "job")
 
 
 def _met(found: dict[str, Any]) -> str:
@@ -253,7 +259,7 @@ def _slept(found: dict[str, Any]) -> str:
     saved = found["kwh_without_sleep"] - found["kwh"]
     nodes = f"{number(found['asleep_nodes'])} ({share(found['asleep_share'])})"
     wakes = f"{number(found['wake_ups_per_day'])} wake-ups a day"
-    return f"{nodes}, {wakes}, {found['delayed_jobs']:,.0f} jobs delayed; {number(saved)} kWh saved"
+    return f"{nodes}, {wakes}, {_jobs(found['delayed_jobs'])} delayed; {number(saved)} kWh saved"
 
 
 def table(*headings: str) -> Table:

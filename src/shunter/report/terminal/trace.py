@@ -11,6 +11,7 @@ from rich.text import Text
 
 from shunter.report.terminal.blocks import bar, binned, columns
 from shunter.report.terminal.tables import duration, number, share, table
+from shunter.texts import counted
 
 _POINTS = ("mean", "p50", "p90", "p95", "max")
 _BAR = 9  # characters for a whole
@@ -39,7 +40,8 @@ def describe_view(about: dict[str, Any]) -> RenderableType:
 def _head(about: dict[str, Any]) -> Iterator[RenderableType]:
     span = about["span"]
     zone = f" {span['timezone']}" if span["timezone"] else ""
-    counts = f"{about['jobs']:,} jobs, {number(about['gpu_hours'])} GPU-hours, {number(about['mean_gpus'])} GPUs a job"
+    width = counted(number(about["mean_gpus"]), "GPU")
+    counts = f"{counted(about['jobs'], 'job')}, {number(about['gpu_hours'])} GPU-hours, {width} a job"
     yield Text.assemble((f" {about['trace']}", "bold"), f"  {counts}")
     yield Text(f" {span['first']} to {span['last']}{zone} ({number(span['days'])} days), digest {about['digest']}")
 
@@ -129,10 +131,10 @@ def lines_of(about: dict[str, Any]) -> Iterable[tuple[str, str]]:
     waits = about["recorded_wait_s"]
     if waits:
         points = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)
-        yield "recorded waits", f"{points} ({waits['jobs']:,} jobs)"
+        yield "recorded waits", f"{points} ({counted(waits['jobs'], 'job')})"
     if due := about["deadline_s"]:
         points = ", ".join(f"{point} {duration(due[point])}" for point in _POINTS)
-        yield "deadlines", f"after submission: {points} ({due['jobs']:,} jobs)"
+        yield "deadlines", f"after submission: {points} ({counted(due['jobs'], 'job')})"
     if about["elastic_jobs"]:
         yield "elastic jobs", f"{about['elastic_jobs']:,} of {about['jobs']:,} give a range of GPUs"
 
@@ -151,7 +153,7 @@ def _groups(title: str, rows: list[dict[str, Any]]) -> RenderableType:
 
 def _load(load: dict[str, Any]) -> Iterator[RenderableType]:
     at_once = load["wanted_at_once_gpus"]
-    where = f"{load['cluster']} ({load['gpus']:,} GPUs)"
+    where = f"{load['cluster']} ({counted(load['gpus'], 'GPU')})"
     if load["suggested"]:
         head = f"without --cluster: {where} would have {number(load['load'])}"
     else:

@@ -8,10 +8,11 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import RHO, duration, number, table
+from shunter.report.terminal.tables import RHO, duration, number, share, table
+from shunter.texts import counted
 
 SHOWN = 12
-WHAT = {"jct": "mean JCT", "wait": "mean wait", "tail": "P99 of the wait"}
+WHAT = {"jct": "mean JCT", "wait": "mean wait", "tail": "P99 of the wait", "deadlines": "share of deadlines missed"}
 COLUMNS = (("jct_s", "mean"), ("wait_s", "mean"), ("wait_s", "p99"))
 WARNING = " Chosen on these jobs, so it looks better on them than it will on others."
 
@@ -26,7 +27,7 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
         parts.append(Text(WARNING, style="dim"))
     else:
         jobs, where = found["validation"]["jobs"], found["validation"]["on"]
-        parts += [Text(""), Text(f" On {where} that the search did not see, {jobs:,} jobs:")]
+        parts += [Text(""), Text(f" On {where} that the search did not see, {counted(jobs, 'job')}:")]
         label = "compared with" if found["against"] else "as given"
         parts.append(_table(unseen, {found["given"]: label}, False))
     if found["search"] != "grid" and found["best"]["policy"] != found["given"]:
@@ -45,11 +46,13 @@ def _effects(found: Mapping[str, Any]) -> RenderableType:
 
 
 def _table(rows: Any, labels: Mapping[str, str], several: bool) -> RenderableType:
-    made = table("policy", "JCT\nmean", "wait\nmean", "wait\np99", *(["Pareto\nfront"] if several else []))
+    due = ["deadlines\nmissed"] if any("missed_share" in row for row in rows) else []
+    made = table("policy", "JCT\nmean", "wait\nmean", "wait\np99", *due, *(["Pareto\nfront"] if several else []))
     for row in rows:
         label = labels.get(row["policy"])
         name = f"{row['policy']} ({label})" if label else row["policy"]
         numbers = [Text(duration(row[key][point])) for key, point in COLUMNS]
+        numbers += [Text(share(row["missed_share"]) if "missed_share" in row else "-") for _ in due]
         made.add_row(Text(name), *numbers, *([Text("yes" if row["front"] else "beaten")] if several else []))
     return made
 
@@ -62,7 +65,9 @@ def _ending(found: Mapping[str, Any], shown: int) -> str:
     close = f". No difference from it is shown for {', '.join(tied)}" if tied else ""
     gone = sum(bool(row["abandoned"]) for row in tried)
     close = f"; {gone} were abandoned{close}" if gone else close
-    head = f" {len(tried)} settings tried on {found['jobs']:,} jobs{runs}, ordered by {first}{left}."
+    head = (
+        f" {counted(len(tried), 'setting')} tried on {counted(found['jobs'], 'job')}{runs}, ordered by {first}{left}."
+    )
     return f"{head}{_left_out(found)} Best: {tried[0]['policy']}{close}"
 
 

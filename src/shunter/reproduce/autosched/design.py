@@ -49,10 +49,11 @@ DATA = {
     "venus": TraceWindow("Venus (Helios)", "helios/venus_gpu_jobs.csv.gz", "helios", "2020-07-26", "70x8", "48x8"),
     "pai": TraceWindow("PAI, a sample", "pai/pai_tasks_sample.csv.gz", "", "+28", "56x8", "40x8"),
 }
+CAUSAL_TUNER, AGGREGATOR = "with causal tuner", "with aggregator"
 ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from AutoSched here, where parts that save nothing are off
     "no generator: the hour before": {"generator": "last-hour", "predictor": "past"},
-    "with causal tuner": {"causal": "layers"},
-    "with aggregator": {"aggregate": True},
+    CAUSAL_TUNER: {"causal": "layers"},
+    AGGREGATOR: {"aggregate": True},
     "a quarter of the evaluations": {},
 }
 OBJECTIVES = {"tiresias": "jct", "themis": "rho", "lucid": "jct"}  # of each scheduler

@@ -16,21 +16,34 @@ from shunter.adapting.study import AUTOSCHED, FIXED, HINDSIGHT, LABELS, Adapting
 from shunter.errors import RunError, did_you_mean
 from shunter.model import GPU
 from shunter.processes import Progress
-from shunter.report.bootstrap import Estimate
+from shunter.report.bootstrap import Estimate, drawn_quantiles, draws_of, estimate
 from shunter.reproduce.autosched.design import DATA, OBJECTIVES, AutoschedPart, setup_of
 from shunter.reproduce.autosched.keeping import COLUMNS, KeptRuns
-from shunter.reproduce.autosched.paper import GAINS, TITLE, PrintedGain
+from shunter.reproduce.autosched.paper import (
+    GAINS,
+    NOT_MEASURED,
+    SAVINGS,
+    TIMES,
+    TITLE,
+    NotMeasured,
+    PrintedGain,
+    PrintedSaving,
+    PrintedTime,
+)
 from shunter.reproduce.claims import place
 from shunter.reproduce.writing import record
 from shunter.run_folder import versions
 from shunter.setup import Setup
 from shunter.sweeps.cached_runs import cached_store
+from shunter.world import F64
 
 if TYPE_CHECKING:
     import polars as pl
 
 TOLERANCE = 1.02  # a factor of up to this away from what is printed counts as the same size
 PARTS = 1000  # of one study, for progress
+NOT_RUN = "not run"
+VERDICTS = {"inside": "yes", "below": "smaller", "above": "larger", "not clear": "not clear"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,20 +52,66 @@ class GainResult:
 
     claim: PrintedGain
     data: str
-    ours: Estimate
+    ours: Estimate | None  # None: it was not run
 
     @property
     def verdict(self) -> str:
         """Whether it is as printed, by the rule of ``claims``; gains of a few percent leave little tolerance."""
-        found = place(self.ours, self.claim.low, self.claim.high, 1.0 if self.claim.direction else TOLERANCE)
-        return {"inside": "yes", "below": "smaller", "above": "larger", "not clear": "not clear"}[found]
+        return _verdict(self.claim, self.ours, 1.0 if self.claim.direction else TOLERANCE)
 
     @property
     def record(self) -> dict[str, Any]:
         """For scripts."""
-        claim = self.claim
-        about = {"claim": claim.text, "data": self.data, "source": claim.source, "printed": claim.printed}
-        return {**about, "ours": record(self.ours), "as_printed": self.verdict}
+        return {**_about_claim(self), "ours": _ours(self.ours), "as_printed": self.verdict}
+
+
+@dataclass(frozen=True, eq=False)
+class SavingResult:
+    """How many times as fast searches are as printed, and ours on one trace."""
+
+    claim: PrintedSaving
+    data: str
+    ours: Estimate | None  # of seconds; None: it was not run
+    evaluations: float | None  # how many times as few; None: of several parts, or not run
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is as printed, by the rule of ``claims``."""
+        return _verdict(self.claim, self.ours, TOLERANCE)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For scripts."""
+        ours = {"ours": _ours(self.ours), "evaluations": self.evaluations}
+        return {**_about_claim(self), **ours, "as_printed": self.verdict}
+
+
+@dataclass(frozen=True, eq=False)
+class TimeResult:
+    """How long searches take as printed, and ours on one trace."""
+
+    claim: PrintedTime
+    data: str
+    seconds: tuple[float, float] | None  # median and P99; None: it was not run
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For scripts."""
+        median, p99 = self.seconds or (None, None)
+        return {**_about_claim(self), "median_s": median, "p99_s": p99}
+
+
+def _verdict(claim: PrintedGain | PrintedSaving, ours: Estimate | None, tolerance: float) -> str:
+    return NOT_RUN if ours is None else VERDICTS[place(ours, claim.low, claim.high, tolerance)]
+
+
+def _about_claim(result: GainResult | SavingResult | TimeResult) -> dict[str, str]:
+    claim = result.claim
+    return {"claim": claim.text, "data": result.data, "source": claim.source, "printed": claim.printed}
+
+
+def _ours(found: Estimate | None) -> dict[str, float | None]:
+    return record(found or Estimate(math.nan, math.nan, math.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +126,33 @@ class AutoschedStudy:
     def gains(self) -> list[GainResult]:
         """What is printed, beside ours."""
         return [
-            GainResult(claim, data, speedup(studies, claim.name, claim.base))
+            GainResult(claim, data, speedup(studies, claim.name, claim.base) if claim.name in studies[0].runs else None)
             for claim in GAINS
             for (data, policy), studies in self.cells.items()
             if policy == claim.policy and data in (claim.data or DATA)
         ]
+
+    def savings(self) -> list[SavingResult]:
+        """How many times as fast searches are with parts of AutoSched, as printed and here."""
+        return [
+            SavingResult(claim, data, *saving(studies, claim.parts))
+            for claim in SAVINGS
+            for (data, policy), studies in self.cells.items()
+            if policy == claim.policy
+        ]
+
+    def times(self) -> list[TimeResult]:
+        """How long searches take, as printed and here."""
+        return [
+            TimeResult(claim, data, _seconds(studies, claim))
+            for claim in TIMES
+            for (data, policy), studies in self.cells.items()
+            if policy == claim.policy and data in (claim.data or DATA)
+        ]
+
+    def not_measured(self) -> list[NotMeasured]:
+        """What is printed of these schedulers and not measured here."""
+        return [claim for claim in NOT_MEASURED if claim.policy in self.part.policies]
 
     def rows(self) -> list[dict[str, Any]]:
         """Every scheduler of every cell, means over repeats, and how many times as good as Fixed in hindsight."""
@@ -131,7 +212,9 @@ class AutoschedStudy:
             "days": part.days, "repeats": part.repeat, "budget": part.budget, "recheck_s": part.recheck / 1000,
             "seed": part.seed, "data": self.facts, "results": self.rows(),
             "ablations": self.ablations() if part.ablations else [],
-            "claims": [gain.record for gain in self.gains()], "versions": versions(),
+            "claims": [gain.record for gain in self.gains()], "savings": [each.record for each in self.savings()],
+            "times": [each.record for each in self.times()],
+            "not_measured": [dataclasses.asdict(each) for each in self.not_measured()], "versions": versions(),
         }  # fmt: skip
 
 
@@ -147,6 +230,35 @@ def _evaluations(study: AdaptingStudy, name: str) -> int:
 def _latency(studies: Sequence[AdaptingStudy], name: str) -> float | None:
     seconds = [each.seconds for study in studies for each in study.runs[name].searches]
     return float(np.median(seconds)) if seconds else None
+
+
+def saving(studies: Sequence[AdaptingStudy], parts: Sequence[str]) -> tuple[Estimate | None, float | None]:
+    """How many times as fast AutoSched's median search is with these parts, and with how many times fewer evaluations.
+
+    Several parts were run one by one: their factors are multiplied.  The interval is over stretches of hours.
+    """
+    if any(
+        name not in study.runs or not study.runs[name].searches for name in (AUTOSCHED, *parts) for study in studies
+    ):
+        return None, None
+    medians, strata = _drawn_medians(studies, AUTOSCHED)
+    drawn = np.ones_like(medians)
+    for name in parts:
+        drawn *= medians / _drawn_medians(studies, name)[0]
+    fewer = [mean(study.runs[name].evaluations for study in studies) for name in (AUTOSCHED, parts[0])]
+    return estimate(drawn, strata), fewer[0] / fewer[1] if len(parts) == 1 else None
+
+
+def _drawn_medians(studies: Sequence[AdaptingStudy], name: str) -> tuple[F64, int]:
+    seconds = [np.array([each.seconds for each in study.runs[name].searches]) for study in studies]
+    draws = draws_of([len(each) for each in seconds], False, studies[0].options.seed)
+    return drawn_quantiles(draws, seconds, (0.5,))[0], draws.parts
+
+
+def _seconds(studies: Sequence[AdaptingStudy], claim: PrintedTime) -> tuple[float, float] | None:
+    searches = [each for study in studies if claim.name in study.runs for each in study.runs[claim.name].searches]
+    took = [each.seconds / (max(each.evaluations, 1) if claim.evaluation else 1) for each in searches]
+    return (float(np.median(took)), float(np.percentile(took, 99))) if took else None
 
 
 def check(part: AutoschedPart) -> AutoschedPart:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -12,18 +12,21 @@ from shunter.adapting.study import LABELS
 from shunter.report.terminal.tables import duration, table
 from shunter.reproduce import views
 from shunter.reproduce.autosched.design import DATA
-from shunter.reproduce.autosched.paper import WHY
+from shunter.reproduce.autosched.paper import SAVINGS_WHY, WHY, NotMeasured
 from shunter.reproduce.autosched.study import AutoschedStudy
 from shunter.reproduce.writing import STAND_IN
 
 
 def view(study: AutoschedStudy) -> RenderableType:
     """Each cell, then what is printed beside ours."""
-    notes = (*([STAND_IN] if study.stands_in else []), about(study), *WHY)
+    notes = (*([STAND_IN] if study.stands_in else []), about(study), *WHY, *SAVINGS_WHY)
     return Group(
         *(_cell(study, data, policy) for data, policy in study.cells),
         *_ablations(study),
         _claims(study),
+        _savings(study),
+        *_times(study),
+        *not_measured(study.not_measured()),
         *views.notes(*notes),
     )
 
@@ -91,3 +94,43 @@ def _claims(study: AutoschedStudy) -> RenderableType:
         made.add_row(Text(text), gain.data, gain.claim.printed, Text(factor(gain.record["ours"]).replace(" (", "\n(")),
                      gain.verdict)  # fmt: skip
     return made
+
+
+def saving_rows(study: AutoschedStudy) -> list[list[str]]:
+    """How many times as fast searches are with parts: claim, source, jobs, printed, ours, evaluations, verdict."""
+    return [
+        [each.claim.text, each.claim.source, each.data, each.claim.printed, factor(each.record["ours"]),
+         "–" if each.evaluations is None else f"{each.evaluations:.2f}", each.verdict]
+        for each in study.savings()
+    ]  # fmt: skip
+
+
+def time_rows(study: AutoschedStudy) -> list[list[str]]:
+    """How long searches take: claim, source, jobs, printed, ours."""
+    return [
+        [each.claim.text, each.claim.source, each.data, each.claim.printed,
+         "not run" if each.seconds is None else " to ".join(f"{1000 * took:,.0f} ms" for took in each.seconds)]
+        for each in study.times()
+    ]  # fmt: skip
+
+
+def _savings(study: AutoschedStudy) -> RenderableType:
+    made = table("printed: how many times as fast", "jobs", "printed", "ours", "as few\nevaluations", "as\nprinted")
+    for text, source, data, printed, ours, *more in saving_rows(study):
+        made.add_row(Text(f"{text}\n({source})"), data, printed, Text(ours.replace(" (", "\n(")), *more)
+    return made
+
+
+def _times(study: AutoschedStudy) -> list[RenderableType]:
+    made = table("printed: how long", "jobs", "printed", "ours, median to P99")
+    for text, source, *more in time_rows(study):
+        made.add_row(Text(f"{text}\n({source})"), *more)
+    return [made] if made.rows else []
+
+
+def not_measured(claims: Sequence[NotMeasured]) -> list[RenderableType]:
+    """What is printed and has nothing of ours beside it, and why."""
+    made = table("printed, not measured here", "printed")
+    for each in claims:
+        made.add_row(Text(f"{each.text} ({each.source})\n{each.reason}"), each.printed)
+    return [made] if claims else []

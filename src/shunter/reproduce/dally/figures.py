@@ -11,10 +11,11 @@ from shunter.report.bootstrap import Estimate
 from shunter.report.html.charts import Axis, Unit, cdf, intervals, lines
 from shunter.report.html.course import Step, binned
 from shunter.report.html.page import choice, figure, grid
-from shunter.report.html.words import counted, span_of
+from shunter.report.html.words import span_of
 from shunter.report.terminal.tables import duration, number, share
 from shunter.reproduce.dally.design import DALLY, HOUR, LEASES_S, MANUAL, TABLE_I, TIMERS_H, WORDS, NetworkSetting
 from shunter.reproduce.trials import RunCourse, Scheduler
+from shunter.texts import counted
 from shunter.world import F64
 
 if TYPE_CHECKING:

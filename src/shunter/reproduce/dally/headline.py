@@ -25,6 +25,7 @@ from shunter.reproduce.dally.design import (
 from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL
 from shunter.reproduce.trials import Scheduler, TrialCase
 from shunter.reproduce.writing import interval, percent, record
+from shunter.texts import between
 
 if TYPE_CHECKING:
     from shunter.reproduce.dally.study import DallyStudy
@@ -117,8 +118,9 @@ def waits(study: DallyStudy) -> list[str]:
         if not parts:
             continue
         names = ", ".join(s.label for s in variants)
+        full = between(share(min(parts)), share(max(parts)))
         said.append(
-            f"{WORDS[workload]}, {study.design.shown} racks: {share(min(parts))} to {share(max(parts))} of all waiting"
+            f"{WORDS[workload]}, {study.design.shown} racks: {full} of all waiting"
             f" under {names} is for want of free GPUs. Timers act on the rest alone."
         )
     return said

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from shunter.report.html.page import Cell, choice, note, paragraph, points, table
-from shunter.report.html.words import counted
 from shunter.reproduce.dally import headline
 from shunter.reproduce.dally.design import (
     ABLATIONS,
@@ -22,6 +21,7 @@ from shunter.reproduce.dally.design import (
 )
 from shunter.reproduce.trials import Scheduler, TrialCase
 from shunter.reproduce.writing import cell, percent
+from shunter.texts import counted
 
 if TYPE_CHECKING:
     from shunter.reproduce.dally.study import DallyStudy

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from shunter.report.html.page import Cell, Section, choice, note, paragraph, points, table
-from shunter.report.html.words import counted
 from shunter.report.terminal.tables import duration, number, share
 from shunter.reproduce.claims import RULE
 from shunter.reproduce.dally import figures, headline, ours, paper
@@ -16,6 +15,7 @@ from shunter.reproduce.dally.study import TITLE, DallyStudy
 from shunter.reproduce.sheets import optional, provenance, whole
 from shunter.reproduce.trials import Scheduler, TrialCase
 from shunter.reproduce.writing import STAND_IN, cell, interval, percent
+from shunter.texts import between, counted
 
 JCT = (("mean", "jct_mean_s"), ("median", "jct_p50_s"), ("P95", "jct_p95_s"), ("P99", "jct_p99_s"))
 REST: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -132,8 +132,9 @@ def _luck(study: DallyStudy) -> list[str]:
         widest = max(spans, key=lambda name: max(spans[name]) / max(min(spans[name]), 1e-9))
         low, high = min(spans[widest]), max(spans[widest])
         sentences.append(
-            f"{WORDS[workload]}: under {widest} the makespan of single repeats is from {duration(low)} to"
-            f" {duration(high)}, though their arrivals differ by seconds. Intervals are of the mean over repeats."
+            f"{WORDS[workload]}: under {widest} the makespan of single repeats is"
+            f" {between(duration(low), duration(high))}, though their arrivals differ by seconds."
+            " Intervals are of the mean over repeats."
         )
     return sentences
 

@@ -9,6 +9,7 @@ from shunter.reproduce.qoredl.design import ASSUMED, CHOSEN_BY, OURS
 from shunter.reproduce.qoredl.study import QoredlStudy
 from shunter.reproduce.qoredl.view import defined, headings, met_rows, points, rest_rows, setting_rows
 from shunter.run_folder import versions
+from shunter.texts import between
 
 
 def page(study: QoredlStudy, command: str) -> str:
@@ -19,7 +20,7 @@ def page(study: QoredlStudy, command: str) -> str:
     about, part = versions(), study.part
     run = [
         ("runs", f"{len(part.policies) * len(part.cells) * part.seeds:,} of {part.jobs} jobs"),
-        ("seeds", f"{part.seed} to {part.seed + part.seeds - 1}"),
+        ("seeds", between(str(part.seed), str(part.seed + part.seeds - 1))),
         ("shunter", about["shunter"]),
         ("on", about["platform"]),
     ]

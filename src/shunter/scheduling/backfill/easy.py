@@ -6,7 +6,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
-from shunter.scheduling.backfill.bounds import bound_of
+from shunter.scheduling.backfill.bounds import FEWEST, bound_of
 from shunter.scheduling.placing import (
     add_start,
     any_has_room,
@@ -197,6 +197,17 @@ def next_candidate(
 
 
 @kernel
+def longest_that_passes(queue: Queue) -> int:
+    """How long a job may take that starts before its turn (ms).
+
+    One that takes much longer than others keeps those waiting that come after it, for whom it might have been left.
+    """
+    if queue.config.passing == 0 or queue.state.completions < FEWEST:
+        return int(w.NEVER)
+    return int(queue.state.completion_time // queue.state.completions * queue.config.passing // 1000)
+
+
+@kernel
 def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision) -> bool:
     """Start the first later job of a pool that fits now and leaves the head's reservation alone; false if none does."""
     head, scratch = queue.head[pool], queue.scratch
@@ -220,6 +231,7 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
         longest = w.NEVER
         if shadow != w.NEVER and not still_fits(world, queue, parts, on_paper(scratch), head, job, chosen):
             longest = shadow - world.clock[w.NOW]
+        longest = min(longest, longest_that_passes(queue))
         best = next_candidate(world, queue, parts, cls, best, head, longest, slowest(world, chosen))
     if best < 0:
         return False

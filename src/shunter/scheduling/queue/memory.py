@@ -141,6 +141,7 @@ def config_of(policy: Queued, world: World) -> q.Config:
         strict=policy.blocking == "strict" or policy.backfill != "none",
         backfill=BACKFILLS.index(policy.backfill),
         shortest=policy.candidates == "shortest",
+        passing=round(1000 * policy.passing),
         depth=policy.depth,
         preemptive=policy.preemptive,
         slow_stops=bool(world.jobs[w.STOP_COST].any()),
@@ -291,7 +292,7 @@ def take_over(queue: q.Queue, old: q.Queue) -> None:
     """Go on with what another configuration learned; with its estimates only if they come from the same source."""
     copy_known(queue.users, old.users)  # on a live cluster there may be new ones
     copy_known(queue.sizes, old.sizes)
-    for name in ("users_seen", "usage_at", "total_usage"):
+    for name in ("users_seen", "usage_at", "total_usage", "completions", "completion_time"):
         setattr(queue.state, name, getattr(old.state, name))
     if queue.config.source == old.config.source and queue.config.source >= q.S_DECLARED:
         queue.estimate[:] = old.estimate

@@ -37,6 +37,7 @@ from shunter.scheduling.queue.policy import (
     MAX_STOPS_DOC,
     MIN_RUN,
     MIN_RUN_DOC,
+    PASSING_DOC,
     Estimating,
 )
 
@@ -72,6 +73,7 @@ class Ordering(Estimating):
 
     backfill: str = param("none", BACKFILL_DOC, choices=BACKFILLS, search=Among(("none", "easy")))
     candidates: str = param("queue", CANDIDATES_DOC, choices=CANDIDATES)
+    passing: float = param(0.0, PASSING_DOC, low=0, high=10_000)
     blocking: str = param(
         "strict",
         "a job that doesn't fit stops its pool (strict) or is passed over (skip)",
@@ -98,6 +100,7 @@ class Ordering(Estimating):
         unused = {
             "depth does nothing without backfill=conservative": self.depth != 100 and self.backfill != "conservative",
             "candidates does nothing without backfill=easy": self.candidates != "queue" and self.backfill != "easy",
+            "passing does nothing without backfill=easy": self.passing > 0 and self.backfill != "easy",
         }
         return super().remarks(trace) + [remark for remark, holds in unused.items() if holds]
 

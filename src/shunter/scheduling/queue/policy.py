@@ -55,6 +55,10 @@ BOUND_DOC = (
 )
 CANDIDATES = ("queue", "shortest")
 CANDIDATES_DOC = "which later job backfill=easy tries first: the next in the queue, or the one with the least estimate"
+PASSING_DOC = (
+    "with backfill=easy a later job starts only if it should end within this many times the mean completion time of "
+    "all jobs that have ended; 0: however long it takes"
+)
 NONE = np.zeros(0)
 CODE_NAMES = tuple(reasons.CODES)
 Mask: TypeAlias = NDArray[np.bool_]
@@ -87,6 +91,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
     backfill: str = "none"
     bound: float = 0.0
     candidates: str = "queue"
+    passing: float = 0.0
     blocking: str = "skip"
     depth: int = 0
     refit: float = 7.0

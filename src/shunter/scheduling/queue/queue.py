@@ -208,6 +208,7 @@ class Config(Arrays):
     strict: bool = False  # a job that doesn't fit stops its pool
     backfill: int = B_NONE
     shortest: bool = False  # backfilling begins with the job of the least estimate, not with the next one
+    passing: int = 0  # thousandths of the mean completion time within which a job must end to pass under EASY, 0: any
     depth: int = 0  # jobs that hold a reservation under conservative backfilling
     preemptive: bool = False  # running jobs are stopped for earlier ones
     slow_stops: bool = False  # stopping takes time
@@ -249,6 +250,8 @@ class State(Variables):
     counted_at: int = -w.NEVER  # when the present period began
     profile_rows: int = 0  # of the profile, in use ...
     reserved: int = 0  # ... and its reserved jobs
+    completions: int = 0  # jobs that have ended ...
+    completion_time: int = 0  # ... and the time that they took from when they could start
     ended_jobs_seen: int = 0  # in the histogram ...
     ended_jobs_keyed: int = 0  # ... and when keys were made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shunter.model import Trace
+from shunter.texts import counted
 from shunter.traces.delimited import read_table
 from shunter.traces.readers import Reader
 from shunter.traces.source import Source
@@ -31,7 +32,7 @@ def read(source: Source) -> Trace:
         table.before("submit_time", submit, "end_time", end)
         table.before("start_time", start, "end_time", end)
     if clamped := int((table.number("censored_48h") == 1).sum()):
-        table.remarks.append(f"{clamped:,} jobs ran longer than their duration says: it was clamped at 48 h")
+        table.remarks.append(f"{counted(clamped, 'job')} ran longer than the duration says: it was clamped at 48 h")
     return table.trace(
         table.text("job_id"),
         submit=submit,

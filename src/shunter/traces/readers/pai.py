@@ -10,6 +10,7 @@ import numpy as np
 
 from shunter.errors import TraceError
 from shunter.model import Trace
+from shunter.texts import counted
 from shunter.traces.delimited import read_table
 from shunter.traces.readers import Reader
 from shunter.traces.source import Source
@@ -81,7 +82,7 @@ def _tasks(source: Source) -> Trace:
     odd = (gpus > 1) & (gpus != np.floor(gpus))
     if odd.any():
         table.remarks.append(
-            f"{int((odd & ~table.left_out).sum()):,} tasks of several instances on parts of GPUs: rounded up"
+            f"{counted(int((odd & ~table.left_out).sum()), 'task')} of several instances on parts of GPUs: rounded up"
         )
     submit, user = _jobs(source, table, start)
     return table.trace(
@@ -120,7 +121,7 @@ def _jobs(source: Source, table: Table, start: F64) -> tuple[F64, pl.Series]:
     submit = joined["submit"].to_numpy()
     lost = np.isnan(submit) | (submit > start)
     if count := int((lost & ~table.left_out).sum()):
-        table.remarks.append(f"{count:,} tasks without a submission before their start: taken as submitted then")
+        table.remarks.append(f"{counted(count, 'task')} without a submission before the start: taken as submitted then")
     return np.where(lost, start, submit), joined["user"]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from shunter.errors import TraceError
 from shunter.model import Trace
+from shunter.texts import counted
 from shunter.traces.delimited import read_table
 from shunter.traces.readers import Reader, _sacct_json, _slurm
 from shunter.traces.source import Source
@@ -58,7 +59,7 @@ def read(source: Source, running: bool = False) -> Trace:
     table.leave_out(count == 0, "jobs that asked for no GPU")
     unfinished = np.isnan(end) & ~np.isnan(submit) & ~table.left_out
     if running and unfinished.any():
-        table.remarks.append(f"{unfinished.sum():,} jobs still ran: they end where the record does")
+        table.remarks.append(f"{counted(unfinished.sum(), 'job')} still ran: ended where the record does")
     else:
         table.unfinished(unfinished, "End")
     table.before("Submit", submit, "Start", start)
@@ -110,7 +111,7 @@ def _ready(table: Table, submit: F64, start: F64) -> F64:
     eligible = table.time("Eligible")
     later = (eligible > submit) & (eligible <= start) & ~table.left_out
     if later.any():
-        table.remarks.append(f"{later.sum():,} jobs could run only later than submitted: they wait from then on")
+        table.remarks.append(f"{counted(later.sum(), 'job')} could run only later than submitted: waiting from then on")
     return np.where(later, eligible, submit)
 
 

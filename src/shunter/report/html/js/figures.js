@@ -9,6 +9,8 @@ const Figures = (() => {
   const DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2], [1, 3], [10, 2, 2, 2, 2, 2]];
   const COLOURS = 10;
   const LONGEST_NAME = 32; // letters, slanting under a bar
+  const LETTER = 6.8; // px, about
+  const NUDGES = [-9, 9, -22, 22]; // px: names of points are above or below the lines through them
   const MOST_ROWS = 200; // of the table behind a chart
   const FILLED = /bars|stacked|intervals|scatter|front/; // kinds whose series differ by colour alone
 
@@ -34,6 +36,8 @@ const Figures = (() => {
         }
     return low > high ? [0, 1] : [low, high];
   };
+  const box = (x, y, wide, high) => ({ left: x - wide / 2, right: x + wide / 2, top: y - high / 2, bottom: y + high / 2 });
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
   const between = (one, i, unit) =>
     one.low && one.low[i] !== null ? ` (${written(unit, one.low[i])} to ${written(unit, one.high[i])})` : "";
   const sums = (lists) => lists[0].map((_, i) => lists.reduce((sum, list) => sum + (list[i] || 0), 0));
@@ -176,13 +180,15 @@ const Figures = (() => {
       const y = this.yScale();
       this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
       const x = names ? null : this.xScale((width - this.left - this.right) / 80);
+      const top = kind === "front" ? 22 : 10;
+      if (/scatter|front/.test(kind)) this.labels = this.beside(x, y, [this.left, width - this.right, top, height - this.bottom]);
       const series = this.shown().flatMap((one) => this.drawn(one));
       if (kind === "front") series.push(this.edge());
       this.chart.setOption(
         {
           animation: false,
           textStyle: { fontFamily: "inherit" },
-          grid: { left: this.left, right: this.right, top: kind === "front" ? 22 : 10, bottom: this.bottom, outerBoundsMode: "none" },
+          grid: { left: this.left, right: this.right, top, bottom: this.bottom, outerBoundsMode: "none" },
           xAxis: names ? this.names(names, width) : this.axis(x, /cdf|scatter|front/.test(kind), 11),
           yAxis: this.axis(y, true),
           tooltip: this.tooltip(),
@@ -342,23 +348,32 @@ const Figures = (() => {
       ];
     }
 
-    // The range of the points of a scatter.
-    ends() {
-      const shown = this.shown();
-      return [extent(shown.map((one) => one.x))[1], extent(shown.map((one) => [...one.values, ...one.high]))[1]];
-    }
-
-    // Whether the name of a point would lie over that of an earlier one.
-    crowded(name, right, top) {
-      const near = (a, b) =>
-        Math.abs(a.values[0] - b.values[0]) < 0.09 * top && Math.abs(a.x[0] - b.x[0]) < 0.3 * right;
-      const named = [];
-      for (const one of this.shown()) {
-        const free = !named.some((other) => near(one, other));
-        if (one.name === name) return !free;
-        if (free) named.push(one);
+    // The names of points, by name: to one side, nudged up or down where another name or point is in the way.  A name for
+    // which there is no room is left to the legend.
+    beside(x, y, [left, right, top, bottom]) {
+      const scatter = this.spec.kind === "scatter",
+        points = scatter ? this.shown().map((one) => ({ name: one.name, x: one.x[0], y: one.values[0] })) : this.best();
+      const at = ({ x: across, y: up }) => [
+        left + ((across - x.min) / (x.max - x.min)) * (right - left),
+        bottom - ((up - y.min) / (y.max - y.min)) * (bottom - top),
+      ];
+      const taken = points.map((point) => box(...at(point), 12, 12)),
+        found = new Map();
+      for (const point of points) {
+        const [across, up] = at(point),
+          text = point.name.length > LONGEST_NAME ? `${point.name.slice(0, LONGEST_NAME - 1)}…` : point.name,
+          wide = LETTER * text.length,
+          sides = across > left + 0.6 * (right - left) ? ["left", "right"] : ["right", "left"];
+        const room = NUDGES.flatMap((nudge) => sides.map((position) => ({ position, nudge }))).find(({ position, nudge }) => {
+          const one = box(across + (position === "right" ? 1 : -1) * (11 + wide / 2), up + nudge, wide, 13);
+          const inside = one.left >= left && one.right <= right + this.right && one.top >= top - 6 && one.bottom <= bottom;
+          return inside && !taken.some((other) => meet(one, other)) && taken.push(one);
+        });
+        if (!room) continue;
+        const { position, nudge } = room;
+        found.set(point.name, { show: true, formatter: () => text, position, offset: [0, nudge], color: "var(--ink)", fontSize: 12 });
       }
-      return false;
+      return found;
     }
 
     // The points that no other beats, from left to right.
@@ -377,28 +392,11 @@ const Figures = (() => {
 
     // Points of one series; those on the front are larger, and named where there is room.
     dotted({ style, values, x, names, front }, common) {
-      const right = extent(this.shown().map((one) => one.x))[1],
-        [low, high] = extent(this.shown().map((one) => one.values)),
-        wide = this.plot.clientWidth - this.left - this.right;
-      const near = (a, b) =>
-        Math.abs(a.y - b.y) < 0.08 * (high - low) &&
-        (wide * Math.abs(a.x - b.x)) / right < 20 + 6.5 * Math.min(LONGEST_NAME, Math.max(a.name.length, b.name.length));
-      const named = [];
-      for (const point of this.best()) if (!named.some((other) => near(point, other))) named.push(point);
-      const shown = new Set(named.map((point) => point.name));
-      const short = (name) => (name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name);
       const data = x.map((at, i) => ({
         value: [at, values[i]],
         symbolSize: front[i] ? 11 : 7,
         itemStyle: { color: colour(style), opacity: front[i] ? 1 : 0.6 },
-        label: {
-          show: shown.has(names[i]),
-          formatter: () => short(names[i]),
-          position: at > 0.5 * right ? "left" : "right",
-          offset: [0, -9], // above the line
-          color: "var(--ink)",
-          fontSize: 12,
-        },
+        label: (front[i] && this.labels.get(names[i])) || { show: false },
       }));
       return { ...common, type: "line", data, symbol: "circle", lineStyle: { width: 0 }, z: 3 };
     }
@@ -413,14 +411,9 @@ const Figures = (() => {
         [x[0], low[0]],
         [x[0], high[0]],
       ].map(([a, b]) => (a === null ? [x[0], null] : [a, b]));
-      const short = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
-      const [right, top] = this.ends();
-      const position = x[0] > 0.6 * right ? "left" : "right";
-      const named = !this.crowded(name, right, top); // others are named by the legend
-      const label = { show: named, formatter: () => short, position, color: "var(--ink)", fontSize: 12 };
-      const text = { label };
+      const label = this.labels.get(name) || { show: false };
       return [
-        { ...common, ...text, type: "line", data: [[x[0], values[0]]], symbol: "circle", symbolSize: 11, lineStyle: { width: 0 }, z: 3 },
+        { ...common, label, type: "line", data: [[x[0], values[0]]], symbol: "circle", symbolSize: 11, lineStyle: { width: 0 }, z: 3 },
         { ...common, ...line, data: ends, showSymbol: false, connectNulls: false },
       ];
     }
