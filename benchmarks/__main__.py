@@ -30,6 +30,7 @@ GROUPS: dict[str, Callable[[Trace, Size], Iterator[Row]]] = {
     "memory": lambda _, size: measures.memory(size),
     "reading": lambda _, size: measures.reading(size),
     "starts": lambda _, size: measures.starts(size),
+    "answers": lambda _, size: measures.answers(size),
     "placements": lambda _, size: measures.placements(size),
     "shared-links": measures.shared_links,
     "large-cluster": lambda _, size: measures.large_cluster(size),

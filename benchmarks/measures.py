@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from benchmarks.plain_policy import PlainFifo
 from shunter import clusters, extras, registry, simulation
 from shunter import world as w
 from shunter.cluster import Cluster
+from shunter.live.forecast import Outlook
 from shunter.model import GPU, Trace
 from shunter.network.model_assignment import with_models
 from shunter.network.models import catalogue
@@ -31,6 +32,7 @@ from shunter.report.metrics import jct_ms
 from shunter.reproduce.dally.design import workloads
 from shunter.setup import set_up
 from shunter.sim import Scenario, Simulator
+from shunter.testing.live import habitual, snapshot_of
 
 STATIC = [f"{name}blocking={rule}" for rule in ("strict", "skip") for name in
           ("fifo:", "sjf:estimate=oracle,", "saf:", "f1:")]  # fmt: skip
@@ -338,6 +340,8 @@ def starts(size: Size) -> Iterator[Row]:
     """Whole processes: the first on a fresh machine, and later ones."""
     if not size.starts:
         return
+    with tempfile.TemporaryDirectory() as cache:
+        yield _seconds("shunter --help", _process(["--help"], cache), 0.5)
     for policy in ("fifo", "fifo:backfill=easy", "tiresias", "dally"):
         command = ["simulate", "synthetic:jobs=1000,gpus=128", "-c", "16x8", "-p", policy, "--json"]
         with tempfile.TemporaryDirectory() as cache:
@@ -359,6 +363,24 @@ def _process(arguments: list[str], cache: str) -> Timing:
 
 def _seconds(what: str, took: Timing, aim: float) -> Row:
     return Row(what, "seconds of the whole process", took.wall, "s", aim, at_most=True, remark=took.remark)
+
+
+def answers(size: Size) -> Iterator[Row]:
+    """What stands behind a forecast: a copy of a simulation, and a hundred futures of the last job of a long queue."""
+    trace = habitual(10_000, 400, 8.0)
+    simulator = Simulator(trace, clusters.load("50x8"))
+    simulator.run(registry.policy("fifo:backfill=easy"), until=int(trace.submit[2500]))
+    took = best_of(5 * size.repeats, simulator.fork)
+    yield Row("fork of a simulation of 10,000 jobs", "ms of CPU", 1000 * took.cpu, "ms", 5, at_most=True)
+
+    present = snapshot_of(simulator)
+    waiting = [job for job in present.jobs if job.state == "PENDING"][:1000]
+    outlook = Outlook(replace(present, jobs=(*(job for job in present.jobs if job.runs), *waiting)))
+    last = outlook.line.order(waiting)[-1]
+    replace(outlook, samples=1).of(last)  # compiles
+    took = best_of(size.repeats, lambda: outlook.of(last))
+    what = f"start of the last of {len(waiting):,} waiting jobs, {outlook.samples} futures"
+    yield Row(what, "seconds of CPU", took.cpu, "s", 2, at_most=True)
 
 
 def placements(size: Size) -> Iterator[Row]:

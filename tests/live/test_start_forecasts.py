@@ -123,11 +123,6 @@ def quickest(work: Callable[[], object], times: int = 2) -> float:
     return min(took() for _ in range(times))
 
 
-def test_a_thousand_waiting_jobs_take_no_two_seconds(thousand):
-    outlook, last = thousand
-    assert quickest(lambda: outlook.of(last)) < 2.0
-
-
 def test_a_hundred_futures_cost_little_beside_the_simulations_themselves(thousand):
     outlook, last = thousand
     replica = outlook.replica(last)

@@ -69,18 +69,6 @@ def test_a_fork_can_go_another_way():
     assert ends(twin) == [100, 210, 110]
 
 
-def test_a_fork_of_ten_thousand_jobs_is_cheap():
-    trace = busy(10_000)
-    simulator = Simulator(trace, PLAIN)
-    simulator.run(registry.policy("fifo"), until=int(trace.submit[5000]))
-    took = []  # of this thread: whoever else is busy on the machine does not count
-    for _ in range(15):
-        begun = time.thread_time()
-        simulator.fork()
-        took.append(time.thread_time() - begun)
-    assert min(took) < 0.005
-
-
 def test_threads_give_what_one_after_another_gives():
     traces = [busy(2000, seed) for seed in range(8)]
 
