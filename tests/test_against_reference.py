@@ -151,12 +151,16 @@ def test_promises_by_bounds(
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("passing", [0.05, 0.2])
+@pytest.mark.parametrize("pools", [1, 2])
 @pytest.mark.parametrize("name", ["fifo", "sjf"])
-def test_only_short_jobs_pass(name: str, passing: float, seed: int) -> None:
-    """Enough jobs end for the mean completion time to count, and some are too long for it."""
-    drawn, nodes = np.random.default_rng(seed), [RefNode(4), RefNode(4)]
-    columns = np.cumsum(drawn.integers(0, 6, 120)), drawn.integers(1, 6, 120) ** 2, drawn.integers(1, 7, 120)
-    jobs = [RefJob(*map(int, row), estimate=int(row[1])) for row in zip(*columns, strict=True)]
+def test_only_short_jobs_pass(name: str, pools: int, passing: float, seed: int) -> None:
+    """Enough jobs end for the mean completion time to count, and some are too long for it; they differ by pool."""
+    drawn, nodes = np.random.default_rng(seed), [RefNode(4, pool) for pool in range(pools) for _ in range(2)]
+    pool = drawn.integers(0, pools, 120 * pools)
+    durations = (1 + 2 * pool) * drawn.integers(1, 6, 120 * pools) ** 2
+    submits = np.cumsum(drawn.integers(0, 6, 120 * pools))
+    columns = submits, durations, drawn.integers(1, 7, 120 * pools), durations, pool
+    jobs = [RefJob(*map(int, row[:3]), estimate=int(row[3]), pool=int(row[4])) for row in zip(*columns, strict=True)]
     any_job, short = (
         reference.simulate(jobs, nodes, KEYS[name], backfill="easy", passing=each) for each in (0, passing)
     )

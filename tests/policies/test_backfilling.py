@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from shunter import placers, registry
 from shunter.cluster import Cluster, NodeGroup
+from shunter.errors import PolicyError
 from shunter.model import GPU, Plan, Start, Trace
 from shunter.sim.engine import Simulator
 from shunter.world import RANK, STARTED
@@ -140,6 +141,40 @@ def test_a_job_passes_only_if_it_is_short_for_those_that_ended(passing):
     passes = begun[32] == 61_000
     assert passes == (passing != 500)
     assert (begun[33:] == trace.submit[33:]).all() != passes
+
+
+def passes(first):
+    """Whether a job of 900 s passes one that waits for its whole node, after these jobs: (second, run time, vc)."""
+    later = first[-1][0] + 10_000
+    rows = [(at, time, 1, vc) for at, time, vc in first]
+    rows += [(later, 5000, 3, 0), (later + 1, 100, 4, 0), (later + 2, 900, 1, 0)]
+    submit, duration, gpus, vc = (np.array(column) for column in zip(*rows, strict=True))
+    names = [str(job) for job in range(len(rows))]
+    columns = {"submit": submit * 1000, "duration": duration * 1000, "gpus": gpus * GPU, "vc": vc}
+    trace = Trace.of("t", names, vcs=("a", "b"), **columns)
+    cluster = Cluster("c", (NodeGroup(1, 4, vc="a"), NodeGroup(1, 4, vc="b")))
+    return starts(trace, registry.policy(f"fifo:{EXACT},backfill=easy,passing=20"), cluster)[-1] == trace.submit[-1]
+
+
+LONG = [(1000 * at, 1000, 0) for at in range(700)]
+
+
+def test_old_completion_times_count_less_and_less():
+    """Jobs of 1,000 s ended, then thousands of 1 s: the mean of all of them would still let 900 s pass."""
+    assert passes(LONG)
+    assert not passes(LONG + [(800_000 + 2 * at, 1, 0) for at in range(3000)])
+    assert np.mean([1000] * 700 + [1] * 3000) * 20 > 900
+
+
+def test_completion_times_are_those_of_the_virtual_cluster():
+    """So nobody keeps the jobs of others from passing by many short ones."""
+    flood = [(800_000 + 2 * at, 1, 1) for at in range(3000)]
+    assert passes(LONG + flood)
+
+
+def test_passing_that_would_count_as_nothing_is_refused():
+    with pytest.raises(PolicyError, match="less than a thousandth; use 0"):
+        registry.policy("fifo:backfill=easy,passing=0.0004")
 
 
 def test_easy_can_lose_under_fifo_too_and_conservative_backfilling_does_not():

@@ -8,9 +8,10 @@ from shunter import world as w
 from shunter.compiled import kernel
 from shunter.predictors import learned as model
 from shunter.scheduling.backfill.bounds import note_run_time
-from shunter.scheduling.queue.queue import BINS, S_DECLARED, S_LAST_TWO, S_LIMIT, SIZE_CLASSES, Queue
+from shunter.scheduling.queue.queue import BINS, S_DECLARED, S_LAST_TWO, S_LIMIT, SIZE_CLASSES, Completions, Queue
 from shunter.world import F64, World
 
+REMEMBERED = 1000  # jobs of a virtual cluster whose completion times are known at most
 FIRST_GUESS = 3_600_000.0  # ms, when nothing has ended yet
 
 
@@ -55,13 +56,23 @@ def took(world: World, job: int) -> float:
 
 
 @kernel
+def note_completion(world: World, ended: Completions, job: int) -> None:
+    """A job has ended; once many have, those so far count half."""
+    vc = world.jobs[w.VC, job]
+    ended.jobs[vc] += 1
+    # a live cluster may say that a job could only start after it was cancelled
+    ended.time[vc] += max(world.jobs[w.ENDED_AT, job] - world.jobs[w.ELIGIBLE, job], 0)
+    if ended.jobs[vc] == REMEMBERED:
+        ended.jobs[vc] //= 2
+        ended.time[vc] //= 2
+
+
+@kernel
 def learn(world: World, queue: Queue, job: int) -> None:
     """A job has ended: what it took is known now."""
     time = took(world, job)
     note_run_time(queue.bounds, queue.estimate[job], time)
-    queue.state.completions += 1
-    # a live cluster may say that a job could only start after it was cancelled
-    queue.state.completion_time += max(world.jobs[w.ENDED_AT, job] - world.jobs[w.ELIGIBLE, job], 0)
+    note_completion(world, queue.completions, job)
     user = world.jobs[w.USER, job]
     if user >= 0:
         queue.users.last_but_one[user] = queue.users.last[user]

@@ -370,7 +370,7 @@ def easy_in_pool(state: _State, pool: int, preemptive: bool) -> bool:
             continue
         done = state.executed[index]
         takes = max(int(bound_of(state, index, done)) - done, 1)
-        if takes > longest_that_passes(state):
+        if takes > longest_that_passes(state, pool):
             continue
         if state.now + takes <= shadow or place_now(state, head, taken(free_then, where)) is not None:
             start(state, index, where)
@@ -378,12 +378,17 @@ def easy_in_pool(state: _State, pool: int, preemptive: bool) -> bool:
     return False
 
 
-def longest_that_passes(state: _State) -> float:
-    """How long a job may take that EASY starts before its turn."""
-    if state.passing == 0 or len(state.ended) < 20:
+def longest_that_passes(state: _State, pool: int) -> float:
+    """How long a job of a pool may take that EASY starts before its turn."""
+    ended = sorted(of_pool(state, state.ended, pool), key=lambda index: (state.runs[index][-1].end, index))
+    if state.passing == 0 or len(ended) < 20:
         return math.inf
-    times = [state.runs[index][-1].end - state.entered[index] for index in state.ended]
-    return sum(times) // len(times) * round(1000 * state.passing) // 1000
+    count = time = 0
+    for index in ended:
+        count, time = count + 1, time + state.runs[index][-1].end - state.entered[index]
+        if count == 1000:
+            count, time = 500, time // 2
+    return time // count * round(1000 * state.passing) // 1000
 
 
 def shadow_of(state: _State, head: int) -> tuple[int, list[int]]:

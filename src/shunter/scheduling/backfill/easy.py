@@ -197,14 +197,15 @@ def next_candidate(
 
 
 @kernel
-def longest_that_passes(queue: Queue) -> int:
-    """How long a job may take that starts before its turn (ms).
+def longest_that_passes(queue: Queue, vc: int) -> int:
+    """How long a job of a virtual cluster may take that starts before its turn (ms).
 
     One that takes much longer than others keeps those waiting that come after it, for whom it might have been left.
     """
-    if queue.config.passing == 0 or queue.state.completions < FEWEST:
+    ended = queue.completions
+    if queue.config.passing == 0 or ended.jobs[vc] < FEWEST:
         return int(w.NEVER)
-    return int(queue.state.completion_time // queue.state.completions * queue.config.passing // 1000)
+    return int(ended.time[vc] // ended.jobs[vc] * queue.config.passing // 1000)
 
 
 @kernel
@@ -231,7 +232,7 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
         longest = w.NEVER
         if shadow != w.NEVER and not still_fits(world, queue, parts, on_paper(scratch), head, job, chosen):
             longest = shadow - world.clock[w.NOW]
-        longest = min(longest, longest_that_passes(queue))
+        longest = min(longest, longest_that_passes(queue, world.jobs[w.VC, job]))
         best = next_candidate(world, queue, parts, cls, best, head, longest, slowest(world, chosen))
     if best < 0:
         return False

@@ -67,6 +67,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
         users=q.Users(*[np.zeros(users) for _ in q.Users.fields]),
         standing=np.zeros(0, np.int64),
         sizes=q.SizeClasses(*[np.zeros(q.SIZE_CLASSES + 1) for _ in q.SizeClasses.fields]),
+        completions=q.Completions(*[np.zeros(len(cluster.vcs) + 1, np.int64) for _ in q.Completions.fields]),
         bounds=bounds_for(policy.share_within),
         scratch=scratch_for(m, g, int(world.clock[w.SLOTS_PER_GPU])),
         profile=profile_for(m, g, policy.depth if policy.backfill == "conservative" else 0),
@@ -292,7 +293,8 @@ def take_over(queue: q.Queue, old: q.Queue) -> None:
     """Go on with what another configuration learned; with its estimates only if they come from the same source."""
     copy_known(queue.users, old.users)  # on a live cluster there may be new ones
     copy_known(queue.sizes, old.sizes)
-    for name in ("users_seen", "usage_at", "total_usage", "completions", "completion_time"):
+    copy_known(queue.completions, old.completions)
+    for name in ("users_seen", "usage_at", "total_usage"):
         setattr(queue.state, name, getattr(old.state, name))
     if queue.config.source == old.config.source and queue.config.source >= q.S_DECLARED:
         queue.estimate[:] = old.estimate

@@ -92,6 +92,8 @@ class Ordering(Estimating):
             raise PolicyError(
                 "backfill=conservative promises start times that a preemptive policy breaks; use easy or none"
             )
+        if 0 < self.passing < 0.001:
+            raise PolicyError(f"passing={self.passing:g} is less than a thousandth; use 0 to let any job pass")
         if self.sees_pool and self.preemptive:
             raise PolicyError("sees_pool is for waiting jobs; a preemptive order would stop jobs for what stops free")
 

@@ -57,7 +57,7 @@ CANDIDATES = ("queue", "shortest")
 CANDIDATES_DOC = "which later job backfill=easy tries first: the next in the queue, or the one with the least estimate"
 PASSING_DOC = (
     "with backfill=easy a later job starts only if it should end within this many times the mean completion time of "
-    "all jobs that have ended; 0: however long it takes"
+    "the jobs of its virtual cluster that ended lately; 0: however long it takes"
 )
 NONE = np.zeros(0)
 CODE_NAMES = tuple(reasons.CODES)

@@ -134,6 +134,13 @@ class SizeClasses(Arrays):
     run_time: F1  # of these jobs together (ms)
 
 
+class Completions(Arrays):
+    """What has ended of each virtual cluster, and last of those without one; old jobs count less and less."""
+
+    jobs: I1
+    time: I1  # of these jobs together, from when they could start to their ends (ms)
+
+
 class Forgiven(Arrays):
     """What a job ran before its promotion, which no longer counts (ms); of no size where none is promoted."""
 
@@ -250,8 +257,6 @@ class State(Variables):
     counted_at: int = -w.NEVER  # when the present period began
     profile_rows: int = 0  # of the profile, in use ...
     reserved: int = 0  # ... and its reserved jobs
-    completions: int = 0  # jobs that have ended ...
-    completion_time: int = 0  # ... and the time that they took from when they could start
     ended_jobs_seen: int = 0  # in the histogram ...
     ended_jobs_keyed: int = 0  # ... and when keys were made
 
@@ -289,6 +294,7 @@ class Queue(Arrays):
     users: Users
     standing: I1  # (users,) users by usage, least first; or nothing
     sizes: SizeClasses
+    completions: Completions
     bounds: Bounds
     scratch: Scratch
     profile: Profile
