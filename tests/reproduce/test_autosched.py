@@ -57,13 +57,14 @@ def test_all_of_it_is_printed_and_kept(tmp_path) -> None:
     kept = json.loads((tmp_path / "made" / "reproduction.json").read_text())
     assert [row["settings"] for row in kept["results"]] == list(LABELS)
     assert {claim["source"] for claim in kept["claims"]} >= {"section 5.3", "Fig. 9"}
-    assert all(claim["as_printed"] in ("yes", "smaller", "larger", "not clear") for claim in kept["claims"])
+    verdicts = ("yes", "smaller", "larger", "not clear")
+    assert all((claim["as_printed"] in verdicts) != (claim["source"][:7] == "Fig. 10") for claim in kept["claims"])
     assert {"up to 3.80x", "up to 1.40x", "narrow gap"} <= {claim["printed"] for claim in kept["claims"]}
     savings = {claim["printed"]: claim["as_printed"] for claim in kept["savings"]}
     assert savings == dict.fromkeys(("9.5 to 22.7x", "2.6 to 5.8x", "up to 132x"), "not run")  # there are no ablations
     assert all(printed in found.stdout for printed in savings)
     assert [claim["median_s"] is None for claim in kept["times"]] == [False, False, False, True, True]
-    assert [claim["source"] for claim in kept["not_measured"]] == ["Fig. 10"]
+    assert kept["not_measured"] == []
     adapting = {row["settings"]: row["evaluations"] for row in kept["results"]}
     assert adapting["hindsight"] <= adapting[AUTOSCHED] == adapting[SELFTUNE]
     assert "<table" in (tmp_path / "made" / "page.html").read_text()
@@ -88,7 +89,7 @@ def test_a_stopped_reproduction_goes_on_and_parts_are_compared(monkeypatch, tmp_
 
     def dies(self, name, *more):
         made.append(name)
-        if len(made) == 7:
+        if len(made) == 8:
             raise KeyboardInterrupt
         return real(self, name, *more)
 
@@ -97,12 +98,13 @@ def test_a_stopped_reproduction_goes_on_and_parts_are_compared(monkeypatch, tmp_
         run(part)
     first = run(part)
     again = run(part)
-    assert made == [SELFTUNE, AUTOSCHED, OPTIMAL, *[AUTOSCHED] * 3, AUTOSCHED, AUTOSCHED]
+    assert made == [SELFTUNE, AUTOSCHED, OPTIMAL, *[AUTOSCHED] * 4, AUTOSCHED, AUTOSCHED]
     assert first.summary()["results"] == again.summary()["results"]
     assert [row["name"] for row in again.ablations()] == [AUTOSCHED, *ABLATIONS]
     assert again.ablations()[0]["over_autosched"]["value"] == 1
     assert again.ablations()[-1]["evaluations"] <= again.ablations()[0]["evaluations"]
-    assert [each.verdict for each in again.savings()] == ["smaller"] * 3
+    assert all(each.ours.value > 0 for each in again.savings())  # how fast they are depends on the machine
+    assert "not run" not in [each.verdict for each in again.gains()]
     assert all(each.seconds for each in again.times())
 
 
@@ -201,12 +203,12 @@ def test_searches_are_as_many_times_as_fast_as_their_medians_say() -> None:
 
     runs = {AUTOSCHED: searches(1.0, 40), CAUSAL_TUNER: searches(0.1, 10), AGGREGATOR: searches(0.5, 40)}
     studies = [SimpleNamespace(runs=runs, options=SimpleNamespace(seed=0))] * 2
-    assert saving(studies, (CAUSAL_TUNER,)) == (Estimate(10, 10, 10), 4)
-    assert saving(studies, (AGGREGATOR,)) == (Estimate(2, 2, 2), 1)
-    assert saving(studies, (CAUSAL_TUNER, AGGREGATOR)) == (Estimate(20, 20, 20), None)
-    assert saving(studies, ("never run",)) == (None, None)
-    printed = PrintedSaving("tiresias", (CAUSAL_TUNER,), 9.5, 22.7, "figure")
-    assert SavingResult(printed, "venus", *saving(studies, (CAUSAL_TUNER,))).verdict == "yes"
+    assert saving(studies, CAUSAL_TUNER, AUTOSCHED) == (Estimate(10, 10, 10), 4)
+    assert saving(studies, AGGREGATOR, AUTOSCHED) == (Estimate(2, 2, 2), 1)
+    assert saving(studies, CAUSAL_TUNER, AGGREGATOR) == (Estimate(5, 5, 5), 4)
+    assert saving(studies, "never run", AUTOSCHED) == (None, None)
+    printed = PrintedSaving("tiresias", CAUSAL_TUNER, AUTOSCHED, 9.5, 22.7, "figure")
+    assert SavingResult(printed, "venus", *saving(studies, CAUSAL_TUNER, AUTOSCHED)).verdict == "yes"
     assert SavingResult(printed, "venus", None, None).verdict == "not run"
 
 

@@ -49,12 +49,14 @@ DATA = {
     "venus": TraceWindow("Venus (Helios)", "helios/venus_gpu_jobs.csv.gz", "helios", "2020-07-26", "70x8", "48x8"),
     "pai": TraceWindow("PAI, a sample", "pai/pai_tasks_sample.csv.gz", "", "+28", "56x8", "40x8"),
 }
-CAUSAL_TUNER, AGGREGATOR = "with causal tuner", "with aggregator"
+CAUSAL_TUNER, AGGREGATOR, BOTH_PARTS = "with causal tuner", "with aggregator", "with both, as published"
+QUARTER = "a quarter of the evaluations"
 ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from AutoSched here, where parts that save nothing are off
     "no generator: the hour before": {"generator": "last-hour", "predictor": "past"},
     CAUSAL_TUNER: {"causal": "layers"},
     AGGREGATOR: {"aggregate": True},
-    "a quarter of the evaluations": {},
+    BOTH_PARTS: {"causal": "layers", "aggregate": True},
+    QUARTER: {},
 }
 OBJECTIVES = {"tiresias": "jct", "themis": "rho", "lucid": "jct"}  # of each scheduler
 # A model that is fitted again on the way would be fitted in every run of a search for fixed settings
@@ -94,7 +96,7 @@ class AutoschedPart:
         """AutoSched with and without parts; Lucid learns, so its jobs can't be merged."""
         options = self.options(policy)
         found = {name: dataclasses.replace(options, **more) for name, more in ABLATIONS.items()}
-        found["a quarter of the evaluations"] = dataclasses.replace(options, budget=max(self.budget // 4, 2))
+        found[QUARTER] = dataclasses.replace(options, budget=max(self.budget // 4, 2))
         return {name: each for name, each in found.items() if policy != "lucid" or not each.aggregate}
 
 

@@ -72,7 +72,7 @@ class SavingResult:
     claim: PrintedSaving
     data: str
     ours: Estimate | None  # of seconds; None: it was not run
-    evaluations: float | None  # how many times as few; None: of several parts, or not run
+    evaluations: float | None  # how many times as few
 
     @property
     def verdict(self) -> str:
@@ -126,7 +126,7 @@ class AutoschedStudy:
     def gains(self) -> list[GainResult]:
         """What is printed, beside ours."""
         return [
-            GainResult(claim, data, speedup(studies, claim.name, claim.base) if claim.name in studies[0].runs else None)
+            GainResult(claim, data, _gain(studies, claim))
             for claim in GAINS
             for (data, policy), studies in self.cells.items()
             if policy == claim.policy and data in (claim.data or DATA)
@@ -135,7 +135,7 @@ class AutoschedStudy:
     def savings(self) -> list[SavingResult]:
         """How many times as fast searches are with parts of AutoSched, as printed and here."""
         return [
-            SavingResult(claim, data, *saving(studies, claim.parts))
+            SavingResult(claim, data, *saving(studies, claim.name, claim.base))
             for claim in SAVINGS
             for (data, policy), studies in self.cells.items()
             if policy == claim.policy
@@ -232,21 +232,21 @@ def _latency(studies: Sequence[AdaptingStudy], name: str) -> float | None:
     return float(np.median(seconds)) if seconds else None
 
 
-def saving(studies: Sequence[AdaptingStudy], parts: Sequence[str]) -> tuple[Estimate | None, float | None]:
-    """How many times as fast AutoSched's median search is with these parts, and with how many times fewer evaluations.
+def _gain(studies: Sequence[AdaptingStudy], claim: PrintedGain) -> Estimate | None:
+    ran = {claim.name, claim.base} <= studies[0].runs.keys()
+    return speedup(studies, claim.name, claim.base) if ran else None
 
-    Several parts were run one by one: their factors are multiplied.  The interval is over stretches of hours.
+
+def saving(studies: Sequence[AdaptingStudy], name: str, base: str) -> tuple[Estimate | None, float | None]:
+    """How many times as fast the median search of one is as that of another, and with how many times fewer evaluations.
+
+    The interval is over stretches of hours.
     """
-    if any(
-        name not in study.runs or not study.runs[name].searches for name in (AUTOSCHED, *parts) for study in studies
-    ):
+    if any(each not in study.runs or not study.runs[each].searches for each in (base, name) for study in studies):
         return None, None
-    medians, strata = _drawn_medians(studies, AUTOSCHED)
-    drawn = np.ones_like(medians)
-    for name in parts:
-        drawn *= medians / _drawn_medians(studies, name)[0]
-    fewer = [mean(study.runs[name].evaluations for study in studies) for name in (AUTOSCHED, parts[0])]
-    return estimate(drawn, strata), fewer[0] / fewer[1] if len(parts) == 1 else None
+    (before, strata), (after, _) = (_drawn_medians(studies, each) for each in (base, name))
+    many, few = (mean(study.runs[each].evaluations for study in studies) for each in (base, name))
+    return estimate(before / after, strata), many / few
 
 
 def _drawn_medians(studies: Sequence[AdaptingStudy], name: str) -> tuple[F64, int]:
