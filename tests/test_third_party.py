@@ -234,7 +234,7 @@ def test_a_policy_that_can_not_go_on_is_named_with_what_it_did() -> None:
         shunter.simulate("synthetic:jobs=120,gpus=64", "8x8", Greedy())
     assert "policy Greedy: 100 plans refused in a row" in str(caught.value)
     assert "Start(job=0, gpus=(0, 1" in str(caught.value)
-    with pytest.raises(shunter.errors.PolicyError, match="policy Idle: it left 1 jobs waiting although nothing more"):
+    with pytest.raises(shunter.errors.PolicyError, match="policy Idle: it left 1 job waiting although nothing more"):
         shunter.simulate(jobs, "1x8", Idle())
 
 

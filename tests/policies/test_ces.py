@@ -210,7 +210,7 @@ def test_after_a_while_a_waiting_job_gets_every_node_that_it_may_use():
 
 
 def test_a_policy_that_never_starts_a_job_is_found_out():
-    with pytest.raises(InvariantError, match="left 1 jobs waiting although nothing more will happen"):
+    with pytest.raises(InvariantError, match="left 1 job waiting although nothing more will happen"):
         Simulator(trace((0, 5, 1)), cluster()).run(Ces(Lazy(), "last"))
 
 

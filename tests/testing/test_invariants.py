@@ -35,7 +35,7 @@ def test_a_right_log_passes(name, policy):
 
 def test_a_job_that_is_lost():
     events = log("plain")
-    broken("plain", events[:-1], "1 jobs never ended")
+    broken("plain", events[:-1], "1 job never ended")
     check(events[:-1], CASE["plain"].trace, CASE["plain"].cluster, over=False)
 
 

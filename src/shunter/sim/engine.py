@@ -43,6 +43,7 @@ from shunter.sim.log_chunk import LogChunk
 from shunter.sim.progress import retime_all
 from shunter.sim.scenario import Scenario
 from shunter.sim.stalling import ProgressMark
+from shunter.texts import counted
 from shunter.under_way import RunPoint
 from shunter.world import F64, I64, Decision, World
 
@@ -408,10 +409,8 @@ class Simulator:
 
     def _stuck(self) -> str:
         waiting = np.flatnonzero((self.world.jobs[w.STATE] == w.PENDING) | (self.world.jobs[w.STATE] == w.HELD))
-        return (
-            f"it left {len(waiting)} jobs waiting although nothing more will happen.{self._refused} The first:\n"
-            + self.story(int(waiting[0]))
-        )
+        left = f"it left {counted(len(waiting), 'job')} waiting although nothing more will happen"
+        return f"{left}.{self._refused} The first:\n{self.story(int(waiting[0]))}"
 
     def story(self, job: int) -> str:
         """A job's request and its history so far, for messages."""

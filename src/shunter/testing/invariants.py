@@ -17,6 +17,7 @@ from shunter.cluster import Cluster
 from shunter.errors import InvariantError
 from shunter.instances import CPU_POWER, SERVED
 from shunter.model import Trace
+from shunter.texts import counted
 from shunter.world import I64
 
 KINDS = ("ARRIVE", "START", "FINISH", "FAIL", "PREEMPT", "STOP", "MOVE", "EQUIP", "ROLES")
@@ -329,7 +330,7 @@ def _must_be_complete(replay: _Replay, rows: Sequence[Sequence[int]], over: bool
     unfinished = [job for job, it in enumerate(replay.jobs) if it.state != "ended"]
     if over and unfinished:
         raise InvariantError(
-            f"{len(unfinished)} jobs never ended, the first is {replay.jobs[unfinished[0]].state}\n"
+            f"{counted(len(unfinished), 'job')} never ended, the first is {replay.jobs[unfinished[0]].state}\n"
             + _story(rows, replay.trace, unfinished[0])
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.seeding import rng
+from shunter.texts import counted
 from shunter.traces.twins.arrivals import HOUR_MS, MONDAY_H, WEEK_H, rhythmic
 from shunter.traces.twins.making import DAY_MS, numbered
 from shunter.traces.twins.profile import POSITIONS, Arrivals, Kinds, TwinProfile, UserHabits, solve
@@ -27,7 +28,8 @@ def fit(trace: Trace) -> TwinProfile:
     """The profile of a trace."""
     if len(trace) < 100:
         raise TraceError(
-            f"trace '{trace.name}': has {len(trace)} jobs; a twin of fewer than 100 would reveal too much of each"
+            f"trace '{trace.name}': has {counted(len(trace), 'job')}; a twin of fewer than 100 would reveal too much of"
+            " each"
         )
     log_s = np.log1p(trace.duration / 1000)
     score = normal(ranks(log_s))
