@@ -150,8 +150,10 @@ def search_halving(
     return best, values
 
 
-def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, given: str, most: int) -> FoundSettings:
-    """The best settings for a whole trace, from its first event on; in rounds, until one brings no more."""
+def search_whole(
+    simulator: Simulator, memory: Memory, space: SettingSpace, given: str, most: int, enough: float = ENOUGH
+) -> FoundSettings:
+    """The best settings for a whole trace, from its first event on; in rounds, until one brings no more than that."""
     begun, limit = time.perf_counter(), most_decisions(len(simulator.trace))
 
     def value(text: str) -> float:
@@ -170,7 +172,7 @@ def search_whole(simulator: Simulator, memory: Memory, space: SettingSpace, give
         search = search_named(method, space.spaces, budget, evaluations)
         found = _searched(search, begin, partial(_values, value, space.threads), begun)
         present = found.present if evaluations == 0 else present
-        better, best = found.present - found.value > ENOUGH * abs(found.present), found.policy
+        better, best = found.present - found.value > enough * abs(found.present), found.policy
         evaluations += found.evaluations
         if not better:
             break
