@@ -93,11 +93,13 @@ def test_what_is_planned_runs_in_the_end(slow_lab: Lab) -> None:
     slow_lab.wait_job(jobs[0], "RUNNING", "COMPLETED")
 
 
-def test_ended_jobs_are_reported_with_their_run_times(slow_lab: Lab) -> None:
-    job = slow_lab.submit("--gpus=1", script="sleep 2")
+def test_ended_jobs_are_reported_with_their_run_times(slow_lab: Lab, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"  # on a busy machine it could end before the first look
+    job = slow_lab.submit("--gpus=1", script=f"until [ -e {seen} ]; do sleep 0.1; done; sleep 2")
     backend = backend_of(slow_lab, until_idle=True)
     took = []
     for view in backend:
+        seen.touch()
         took += [int(ms) for ms in view.executed(view.ended)]
     assert len(took) == 1
     ended = slow_lab.job(job)
