@@ -12,7 +12,9 @@ from shunter import placers, registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Plan, Start, Trace
+from shunter.sim import Scenario
 from shunter.sim.engine import Simulator
+from shunter.sim.scenario import Fault
 from shunter.world import RANK, STARTED
 
 EXACT = "estimate=oracle"
@@ -172,6 +174,31 @@ def test_completion_times_are_those_of_the_virtual_cluster():
     assert passes(LONG + flood)
 
 
+def test_any_job_passes_one_that_can_not_start():
+    """A node is down, so that nothing can be reserved for a job of two nodes."""
+    rows = [(0, 10, 1)] * 30 + [(1000, 60, 8), (1001, 7200, 1)]
+    submit, duration, gpus = (np.array(column) for column in zip(*rows, strict=True))
+    names = [str(job) for job in range(len(rows))]
+    trace = Trace.of("t", names, submit=submit * 1000, duration=duration * 1000, gpus=gpus * GPU)
+    down = Scenario((Fault(500_000, 1, 86_400_000),))
+    policy = registry.policy(f"fifo:{EXACT},backfill=easy,passing=32")
+    begun = starts(trace, policy, Cluster("c", (NodeGroup(2, 4),)), scenario=down)
+    assert begun[-2:].tolist() == [86_400_000, 1_001_000]
+
+
+def test_completion_times_stay_with_their_virtual_cluster_when_others_come_and_go():
+    def of(*vcs):
+        columns = {"submit": [0, 0, 1000], "duration": [1000, 4000, 7000], "gpus": [GPU] * 3, "vc": [0, 1, 1]}
+        trace = Trace.of("t", ["x", "y", "z"], vcs=("a", "b"), **columns)
+        return Simulator(trace, Cluster("c", tuple(NodeGroup(1, 4, vc=name) for name in vcs)))
+
+    policy, before, after = registry.policy("fifo:backfill=easy,passing=32"), of("a", "b"), of("b", "new", "a")
+    memory = before.run(policy)
+    known = policy.compiled(after.present(), policy.start(after.cluster, memory)).memory.completions
+    assert known.jobs.tolist() == [2, 0, 1, 0]
+    assert known.time.tolist() == [11_000, 0, 1000, 0]
+
+
 def test_passing_that_would_count_as_nothing_is_refused():
     with pytest.raises(PolicyError, match="less than a thousandth; use 0"):
         registry.policy("fifo:backfill=easy,passing=0.0004")
@@ -192,8 +219,8 @@ def test_easy_can_lose_under_fifo_too_and_conservative_backfilling_does_not():
     assert means["conservative"] == means["none"]
 
 
-def starts(trace, policy, cluster):
-    simulator = Simulator(trace, cluster)
+def starts(trace, policy, cluster, **more):
+    simulator = Simulator(trace, cluster, **more)
     simulator.run(policy)
     return simulator.world.jobs[STARTED]
 

@@ -68,9 +68,15 @@ def test_reservation_names_the_job_it_is_for():
 
 
 def test_a_job_that_is_too_long_to_pass_is_told_so():
-    trace = trace_of(("a", 0, 4, 6), ("big", 1, 1, 8), ("small", 2, 5, 2))
-    assert told(trace, "1x8", "fifo:estimate=oracle,backfill=easy,passing=1.5", "small")[1] == (
-        2, 4, "held back by what is reserved for job 'big' (8 GPUs), or too long to pass it (passing=1.5)",
+    policy, held = (
+        "fifo:estimate=oracle,backfill=easy,passing=1.5",
+        "held back by what is reserved for job 'big' (8 GPUs)",
+    )
+    jobs = ("a", 10, 4, 6), ("big", 11, 1, 8), ("small", 12, 5, 2)
+    assert told(trace_of(*jobs), "1x8", policy, "small")[1] == (12, 14, held)  # too few have ended for the rule
+    ended = [(str(at), 0, 1, 1) for at in range(20)]
+    assert told(trace_of(*ended, *jobs), "1x8", policy, "small")[1] == (
+        12, 14, f"{held}, or too long to pass it (passing=1.5)",
     )  # fmt: skip
 
 

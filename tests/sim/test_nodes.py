@@ -184,7 +184,7 @@ def test_a_node_that_fails_asleep_or_waking_is_not_back_before_both_are_over(fau
 
 
 def test_a_policy_that_leaves_every_node_asleep_is_reported():
-    with pytest.raises(PolicyError, match="left 1 jobs waiting"):
+    with pytest.raises(PolicyError, match="left 1 job waiting"):
         play(jobs((0, 1000)), cluster(1), {0: [[Power(0, False)]]}, greedy=True)
 
 

@@ -102,7 +102,7 @@ def test_a_neighbour_preempted_or_migrated_away_gives_the_speed_back():
 
 
 def test_a_job_can_not_share_with_itself():
-    with pytest.raises(PolicyError, match="left 1 jobs waiting"):
+    with pytest.raises(PolicyError, match="left 1 job waiting"):
         play(jobs((0, 100, 2)), cluster(1), {0: [[Start(0, [0, 0], shared=True)]]})
 
 

@@ -153,7 +153,7 @@ def search_halving(
 def search_whole(
     simulator: Simulator, memory: Memory, space: SettingSpace, given: str, most: int, enough: float = ENOUGH
 ) -> FoundSettings:
-    """The best settings for a whole trace, from its first event on; in rounds, until one brings no more than that."""
+    """The best settings for a whole trace, from its first event; in rounds, until one gains no more than ``enough``."""
     begun, limit = time.perf_counter(), most_decisions(len(simulator.trace))
 
     def value(text: str) -> float:

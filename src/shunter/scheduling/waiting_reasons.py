@@ -9,6 +9,7 @@ from __future__ import annotations
 from shunter import reasons as r
 from shunter import world as w
 from shunter.compiled import kernel
+from shunter.scheduling.backfill.easy import longest_that_passes
 from shunter.scheduling.placing import may_use
 from shunter.scheduling.queue.heaps import precedes, top
 from shunter.scheduling.queue.intake import any_gpu_free
@@ -115,16 +116,18 @@ def head_of(world: World, queue: Queue, pool: int) -> int:
 @kernel
 def tell_pool(world: World, queue: Queue, plan: Decision, pool: int) -> None:
     """Say which job stops a pool, and under EASY what is reserved for it."""
-    given, head, shadow, code = queue.given, head_of(world, queue, pool), -1, r.NONE
+    given, head, shadow, code, passing = queue.given, head_of(world, queue, pool), -1, r.NONE, 0
     if head >= 0:
         code = r.BEHIND
         if queue.config.backfill == B_EASY:
             code = r.RESERVATION
             shadow = queue.shadow.time[pool] if queue.shadow.job[pool] == head else -1
+            if longest_that_passes(queue, world.jobs[w.VC, head]) != w.NEVER:
+                passing = queue.config.passing
     changed = head != given.head[pool]
     if not changed and shadow >= 0:
         changed = moved(world.clock[w.NOW], given.shadow[pool], shadow)
-    if changed and say(plan, r.OF_POOL, pool, code, head, shadow, queue.config.passing):
+    if changed and say(plan, r.OF_POOL, pool, code, head, shadow, passing):
         given.head[pool], given.shadow[pool] = head, shadow
 
 

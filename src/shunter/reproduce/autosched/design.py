@@ -49,7 +49,7 @@ DATA = {
     "venus": TraceWindow("Venus (Helios)", "helios/venus_gpu_jobs.csv.gz", "helios", "2020-07-26", "70x8", "48x8"),
     "pai": TraceWindow("PAI, a sample", "pai/pai_tasks_sample.csv.gz", "", "+28", "56x8", "40x8"),
 }
-CAUSAL_TUNER, AGGREGATOR, BOTH_PARTS = "with causal tuner", "with aggregator", "with both, as published"
+CAUSAL_TUNER, AGGREGATOR, BOTH_PARTS = "with causal tuner", "with aggregator", "with both parts"
 QUARTER = "a quarter of the evaluations"
 ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from AutoSched here, where parts that save nothing are off
     "no generator: the hour before": {"generator": "last-hour", "predictor": "past"},

@@ -230,9 +230,10 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
         chosen = scratch.other_ids[:gpus]
         copy_into(chosen, scratch.gpu_ids)
         longest = w.NEVER
-        if shadow != w.NEVER and not still_fits(world, queue, parts, on_paper(scratch), head, job, chosen):
-            longest = shadow - world.clock[w.NOW]
-        longest = min(longest, longest_that_passes(queue, world.jobs[w.VC, job]))
+        if shadow != w.NEVER:
+            longest = longest_that_passes(queue, world.jobs[w.VC, job])
+            if not still_fits(world, queue, parts, on_paper(scratch), head, job, chosen):
+                longest = min(longest, shadow - world.clock[w.NOW])
         best = next_candidate(world, queue, parts, cls, best, head, longest, slowest(world, chosen))
     if best < 0:
         return False

@@ -194,6 +194,10 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
             if previous is not None and before is not None and before.generation != view.generation:
                 rows = view.renumbering(len(queue_of(previous).estimate))
                 previous = previous._replace(memory=previous.memory.renumbered(rows))
+            if previous is not None and before is not None and before.cluster.vcs != memory.cluster.vcs:
+                queue = queue_of(previous)
+                ended = queue.completions.renamed(before.cluster.vcs, memory.cluster.vcs)
+                previous = previous._replace(memory=previous.memory.with_queue(queue.replace(completions=ended)))
             check_key(self)
             memory.form = self.form(view, memory.cluster, previous)
             memory.plan = w.new_decision(view.world)

@@ -7,7 +7,10 @@ class needs looking at, and a class that did not fit stays blocked until somethi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from shunter import world as w
 from shunter.arrays import F1, F2, I1, I2, Arrays, Variables
@@ -139,6 +142,12 @@ class Completions(Arrays):
 
     jobs: I1
     time: I1  # of these jobs together, from when they could start to their ends (ms)
+
+    def renamed(self, before: Sequence[str], now: Sequence[str]) -> Completions:
+        """The same after the virtual clusters have changed, by their names; nothing has ended of new ones."""
+        known = {name: at for at, name in enumerate((*before, ""))}
+        rows = np.array([known.get(name, -1) for name in (*now, "")])
+        return Completions(*[np.where(rows >= 0, getattr(self, field)[rows], 0) for field in self.fields])
 
 
 class Forgiven(Arrays):
