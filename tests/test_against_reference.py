@@ -168,6 +168,16 @@ def test_only_short_jobs_pass(name: str, pools: int, passing: float, seed: int) 
     both((jobs, nodes), name, backfill="easy", passing=passing)
 
 
+def test_old_completion_times_count_half() -> None:
+    """More than a thousand jobs have ended, and the later ones take longer."""
+    drawn, count = np.random.default_rng(0), 1100
+    durations = drawn.integers(1, 6, count) ** 2 * np.where(np.arange(count) < 900, 1, 4)
+    submits = np.cumsum(drawn.integers(0, 12, count) * np.where(np.arange(count) < 900, 1, 4))
+    columns = submits, durations, drawn.integers(1, 7, count), durations
+    jobs = [RefJob(*map(int, row[:3]), estimate=int(row[3])) for row in zip(*columns, strict=True)]
+    both((jobs, [RefNode(4), RefNode(4)]), "fifo", backfill="easy", passing=0.2)
+
+
 def scaled(jobs: list[RefJob], tick: int) -> list[RefJob]:
     """The same jobs in another unit of time."""
     return [
