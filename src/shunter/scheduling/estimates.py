@@ -72,7 +72,8 @@ def learn(world: World, queue: Queue, job: int) -> None:
     """A job has ended: what it took is known now."""
     time = took(world, job)
     note_run_time(queue.bounds, queue.estimate[job], time)
-    note_completion(world, queue.completions, job)
+    if queue.config.passing > 0:
+        note_completion(world, queue.completions, job)
     user = world.jobs[w.USER, job]
     if user >= 0:
         queue.users.last_but_one[user] = queue.users.last[user]
