@@ -51,6 +51,12 @@ def test_any_has_no_oracle_and_nothing_that_shares_or_sleeps() -> None:
     assert not any(registry.policy(name).needs for name in found)
 
 
+@pytest.mark.parametrize("policy", sorted({*choosable(), "lucid", "gandiva"} - {"easypp"}))  # that is one rule
+def test_every_policy_that_is_compared_declares_what_to_search(policy: str) -> None:
+    space = space_of(policy)
+    assert len({space.text(space.drawn(rng(seed, policy))) for seed in range(30)} - {""}) > 1
+
+
 def test_a_policy_with_two_names_is_searched_once() -> None:
     found = choosable()
     assert "gittins" in found

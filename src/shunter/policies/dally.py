@@ -11,7 +11,7 @@ from shunter import world as w
 from shunter.arrays import F1, I1, I2, Arrays, narrowed
 from shunter.compiled import kernel
 from shunter.model import View
-from shunter.params import param
+from shunter.params import Among, Between, param
 from shunter.scheduling.leasing.memory import Offers
 from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Backfilled, Placing, first_only, timer_changes_for
 from shunter.scheduling.queue.policy import Mask
@@ -59,12 +59,20 @@ class Dally(Backfilled):
         "how long a job waits for a better tier: tuned from recent waits (auto), fixed (manual), not at all (none), "
         "or until it comes (infinite)",
         choices=MODES,
+        search=Among(("auto", "none", "infinite")),
     )
     machine_timer: float = param(12 * HOUR, "timers=manual: seconds of waiting for one machine", low=0, high=1e8)
     rack_timer: float = param(
         24 * HOUR, "timers=manual: seconds of waiting, from the beginning, for one rack", low=0, high=1e8
     )
-    history: float = param(24.0, "timers=auto: hours for which a wait counts", low=0.1, high=10_000, scale="log")
+    history: float = param(
+        24.0,
+        "timers=auto: hours for which a wait counts",
+        low=0.1,
+        high=10_000,
+        scale="log",
+        search=Between(1, 168, log=True),
+    )
     window: str = param(
         "fixed",
         "timers=auto: waits count for history hours (fixed), or for history x sqrt(512 / GPUs of the cluster), so that "
@@ -88,6 +96,7 @@ class Dally(Backfilled):
         "at the end of a lease a job waits for an offer like all others (again), or it keeps its GPUs unless a job "
         "before it in the order takes them (keep)",
         choices=RENEWALS[:2],  # for a better tier it would have to wait again
+        search=Among(RENEWALS[:2]),
     )
     fit: str = param("first", "which machine or rack, where several have room", choices=FITS[:2])
     spread: str = param("list", "which GPUs of a rack or of the cluster", choices=SPREADS)

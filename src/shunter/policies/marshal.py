@@ -10,7 +10,7 @@ from shunter import world as w
 from shunter.arrays import F1, F2, I1, Arrays, Variables, narrowed
 from shunter.compiled import kernel
 from shunter.model import Trace, View
-from shunter.params import param
+from shunter.params import Among, Between, param
 from shunter.scheduling.leasing.memory import Offers
 from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Leasing, Placing
 from shunter.scheduling.queue.policy import Mask
@@ -20,6 +20,7 @@ from shunter.world import F64, I64, Job, World
 
 MEMORY = 20.0  # a mean counts as that of this many at most, so that it follows the times
 UNKNOWN = -1.0
+ORDERS = ("declared", "attained")
 
 
 class Patience(Arrays):
@@ -52,13 +53,15 @@ class Marshal(Leasing):
         "declared",
         "which job comes first: the one with the least GPU time left if iterations were declared, else the least GPU "
         "time so far (declared), or always the latter (attained)",
-        choices=("declared", "attained"),
+        choices=ORDERS,
+        search=Among(ORDERS),
     )
     patience: float = param(
         10.0,
         "number of leases for which a better place should be kept: a job waits for it while that saves more",
         low=0,
         high=1000,
+        search=Between(1, 100, log=True, off="0"),
     )
     longest: float = param(240.0, "hours that a job waits for a better tier at most", low=0, high=10_000)
     probe: float = param(300.0, "seconds of the first lease on a tier wider than needed, to see how fast it is", low=0)
@@ -67,6 +70,7 @@ class Marshal(Leasing):
         "at the end of a lease a job waits for an offer like all others (again), or it keeps its GPUs unless a job "
         "before it in the order takes them (keep), or unless it can have a lower tier (better)",
         choices=RENEWALS,
+        search=Among(RENEWALS),
     )
     fit: str = param("best", "which machine or rack, where several have room", choices=FITS[:2])
     spread: str = param("even", "which GPUs of a rack or of the cluster", choices=SPREADS)

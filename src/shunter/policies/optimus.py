@@ -7,7 +7,7 @@ from typing import Any
 
 from shunter.arrays import Arrays
 from shunter.model import Renumbering, View
-from shunter.params import param
+from shunter.params import Between, param
 from shunter.scheduling.resizing.policy import Resizing
 from shunter.scheduling.resizing.sharing_out import GainConfig, decide, nobody_present
 
@@ -16,7 +16,7 @@ from shunter.scheduling.resizing.sharing_out import GainConfig, decide, nobody_p
 class OptimusPolicy(Resizing):
     """Gives GPUs one by one to the job whose remaining time they shorten most; deadlines mean nothing to it."""
 
-    interval: float = param(600.0, "seconds between two rounds", low=1, high=86_400)
+    interval: float = param(600.0, "seconds between two rounds", low=1, high=86_400, search=Between(60, 3600, log=True))
 
     @property
     def kernel(self) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from shunter.arrays import Arrays
 from shunter.model import Renumbering, View
-from shunter.params import param
+from shunter.params import Between, param
 from shunter.predictors.progress.curves import BINS, LossCurve
 from shunter.predictors.progress.extrapolating import OptimusCurve
 from shunter.scheduling.resizing.memory import ResizingState
@@ -26,7 +26,7 @@ class Slaq(Resizing):
     largest so far. Losses of a job that reports none are taken to fall as 1/k.
     """
 
-    interval: float = param(300.0, "seconds between two rounds", low=1, high=86_400)
+    interval: float = param(300.0, "seconds between two rounds", low=1, high=86_400, search=Between(60, 3600, log=True))
 
     @property
     def kernel(self) -> Any:

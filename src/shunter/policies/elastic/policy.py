@@ -11,7 +11,7 @@ from shunter import world as w
 from shunter.arrays import Arrays
 from shunter.capabilities import Ranks
 from shunter.model import Renumbering, View
-from shunter.params import param
+from shunter.params import Between, param
 from shunter.policies.elastic.memory import ElasticConfig, ElasticState, no_job_present
 from shunter.policies.elastic.serving import decide
 from shunter.scheduling.resizing.policy import Resizing, ResizingMemory
@@ -38,10 +38,18 @@ class Elastic(Resizing, Ranks):
         high=0.95,
     )
     pays: float = param(
-        3.0, "a job is widened beyond its need only if that saves this many times its cost", low=0, high=1e6
+        3.0,
+        "a job is widened beyond its need only if that saves this many times its cost",
+        low=0,
+        high=1e6,
+        search=Between(0.3, 30, log=True),
     )
     rest: float = param(
-        1800.0, "seconds for which a job is not widened beyond its need after a change", low=0, high=1e7
+        1800.0,
+        "seconds for which a job is not widened beyond its need after a change",
+        low=0,
+        high=1e7,
+        search=Between(60, 14_400, log=True, off="0"),
     )
     patience: float = param(
         0.25,
@@ -49,6 +57,7 @@ class Elastic(Resizing, Ranks):
         "could also have done its work by then",
         low=0,
         high=10_000,
+        search=Between(0.05, 24, log=True),
     )
     owed: float = param(
         0.5,
@@ -56,6 +65,7 @@ class Elastic(Resizing, Ranks):
         "the GPUs that they need; elsewhere it is a tenth",
         low=0.001,
         high=0.95,
+        search=Between(0.05, 0.95),
     )
     overtakes: float = param(4.0, "how many times the work of such a job those must have", low=1, high=1e9)
 
@@ -65,8 +75,15 @@ class Elastic(Resizing, Ranks):
         "much ended jobs needed of what was declared",
         low=0,
         high=1,
+        search=Between(0.5, 0.95),
     )
-    hope: float = param(0.5, "the same chance where caution finds no share that meets its deadline", low=0, high=1)
+    hope: float = param(
+        0.5,
+        "the same chance where caution finds no share that meets its deadline",
+        low=0,
+        high=1,
+        search=Between(0.05, 0.5),
+    )
 
     @property
     def kernel(self) -> Any:

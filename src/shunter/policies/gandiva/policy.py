@@ -10,7 +10,7 @@ import numpy as np
 from shunter import world as w
 from shunter.capabilities import Shares
 from shunter.model import View
-from shunter.params import param
+from shunter.params import Among, Between, param
 from shunter.policies.gandiva import moves as g
 from shunter.policies.gandiva.decide import decide
 from shunter.policies.gandiva.turns import MOST_MODELS
@@ -34,6 +34,7 @@ class Gandiva(Leasing, Shares):
     migration: bool = param(
         True,
         "a running job moves to free GPUs that are closer together, and out of a pair once no job waits",
+        search=Among(("true", "false")),
     )
     move_again: float = param(
         60.0,
@@ -42,7 +43,9 @@ class Gandiva(Leasing, Shares):
         high=86_400,
     )
     slicing: bool = param(
-        False, "jobs run in turns while others wait: at each check the one that ran longest gives way; replaces leases"
+        False,
+        "jobs run in turns while others wait: at each check the one that ran longest gives way; replaces leases",
+        search=Among(("false", "true")),
     )
     packing: bool = param(
         False,
@@ -53,10 +56,15 @@ class Gandiva(Leasing, Shares):
         1.0, "a job grows into idle GPUs of its machine, up to this many times its request", low=1, high=64
     )
     look_again: float = param(
-        60.0, "seconds between two checks, which is the length of a turn", low=1, high=86_400, scale="log"
+        60.0,
+        "seconds between two checks, which is the length of a turn",
+        low=1,
+        high=86_400,
+        scale="log",
+        search=Between(60, 3600, log=True),
     )
 
-    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
+    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000, search=Between(1, 100, log=True))
 
     @staticmethod
     def key(job: Job, p: F64) -> float:

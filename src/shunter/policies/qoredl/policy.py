@@ -8,7 +8,7 @@ from typing import Any
 from shunter import world as w
 from shunter.arrays import Arrays
 from shunter.model import Renumbering, View
-from shunter.params import param
+from shunter.params import Among, Between, param
 from shunter.policies.qoredl.decide import decide
 from shunter.policies.qoredl.memory import QoredlConfig, QoredlState, nothing_adjusted
 from shunter.scheduling.resizing.policy import Resizing
@@ -24,9 +24,15 @@ class Qoredl(Resizing):
     Reconstructed from what is public. Where jobs give a range, the CPU of their instances is adjusted too, not memory.
     """
 
-    interval: float = param(TICK_S, "seconds between two rounds of the scheduler", low=1, high=86_400)
-    flip: bool = param(True, "whether large jobs come first in light load and small ones in heavy load; else by slack")
-    adjust: bool = param(True, "whether running jobs are adjusted")
+    interval: float = param(
+        TICK_S, "seconds between two rounds of the scheduler", low=1, high=86_400, search=Between(20, 600, log=True)
+    )
+    flip: bool = param(
+        True,
+        "whether large jobs come first in light load and small ones in heavy load; else by slack",
+        search=Among(("true", "false")),
+    )
+    adjust: bool = param(True, "whether running jobs are adjusted", search=Among(("true", "false")))
     search: str = param("exhaustive", "how the adjuster finds a width", choices=("exhaustive", "genetic"))
 
     lightest = True

@@ -282,21 +282,15 @@ def mark(row: dict[str, Any]) -> str:
 
 
 def _name(row: dict[str, Any]) -> Text:
-    """The policy's text, broken after a ``:`` or ``,`` where it is too long for a line."""
-    lines = [""]
-    for part in re.findall(r"[^:,]+[:,]?", row["policy"] + mark(row)):
-        if lines[-1] and len(lines[-1] + part) > _NAME_WIDTH:
-            lines.append(" ")
-        lines[-1] += part
-    return Text("\n".join(lines))
+    return Text(broken(row["policy"] + mark(row), _NAME_WIDTH))
 
 
 def broken(policy: str, width: int) -> str:
-    """A policy's text, broken after commas where it is too long for a line."""
+    """A policy's text, broken after a ``:`` or ``,`` where it is too long for a line."""
     lines = [""]
-    for part in re.findall(r"[^,]+,?", policy):
-        if len(lines[-1] + part) > width:
-            lines.append("  ")
+    for part in re.findall(r"[^:,]+[:,]?", policy):
+        if lines[-1] and len(lines[-1] + part) > width:
+            lines.append(" ")
         lines[-1] += part
     return "\n".join(lines)
 

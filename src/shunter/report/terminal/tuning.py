@@ -8,10 +8,11 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import RHO, duration, number, share, table
+from shunter.report.terminal.tables import RHO, broken, duration, number, share, table
 from shunter.texts import counted
 
 SHOWN = 12
+WIDTH = 56  # of the column with policies
 WHAT = {"jct": "mean JCT", "wait": "mean wait", "tail": "P99 of the wait", "deadlines": "share of deadlines missed"}
 COLUMNS = (("jct_s", "mean"), ("wait_s", "mean"), ("wait_s", "p99"))
 WARNING = " Chosen on these jobs, so it looks better on them than it will on others."
@@ -53,7 +54,9 @@ def _table(rows: Any, labels: Mapping[str, str], several: bool) -> RenderableTyp
         name = f"{row['policy']} ({label})" if label else row["policy"]
         numbers = [Text(duration(row[key][point])) for key, point in COLUMNS]
         numbers += [Text(share(row["missed_share"]) if "missed_share" in row else "-") for _ in due]
-        made.add_row(Text(name), *numbers, *([Text("yes" if row["front"] else "beaten")] if several else []))
+        made.add_row(
+            Text(broken(name, WIDTH)), *numbers, *([Text("yes" if row["front"] else "beaten")] if several else [])
+        )
     return made
 
 

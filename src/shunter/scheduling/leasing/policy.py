@@ -27,7 +27,7 @@ from shunter.compiled import kernel, pointer
 from shunter.errors import NetworkError, PolicyError
 from shunter.model import View
 from shunter.network.models import find
-from shunter.params import param
+from shunter.params import Between, param
 from shunter.scheduling.leasing import memory as o
 from shunter.scheduling.leasing.decide import decide
 from shunter.scheduling.leasing.reserving import leaves_alone, may_stay
@@ -58,7 +58,11 @@ class Leasing(Queued):
     """A queue whose jobs get GPUs for the time of a lease. Subclasses say in which order, and which they take."""
 
     lease: float = param(
-        HOUR, "seconds for which a job gets its GPUs before they are offered again; 0: until it ends", low=0, high=1e7
+        HOUR,
+        "seconds for which a job gets its GPUs before they are offered again; 0: until it ends",
+        low=0,
+        high=1e7,
+        search=Between(600, 28_800, log=True, off="0"),
     )
     renewal: str = param(
         "again",
