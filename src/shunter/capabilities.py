@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -88,7 +87,6 @@ class Ranks(ABC):
 class Describes(ABC):
     """Describes itself before a run on a trace."""
 
-    tuned: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})  # parameters worth tuning, and values to try
     placement: str = "count"  # the placement rule, which determines the jobs that can never run
 
     @abstractmethod

@@ -32,15 +32,13 @@ def test_the_policy_as_given_stays_if_no_value_is_better():
     assert best == "sjf:estimate=oracle,blocking=skip"
 
 
-def test_a_policy_may_say_what_is_worth_trying():
-    assert set(grid_of("lucid", ())) == {"profile_time", "profile_nodes", "profile_gpus", "capacity", "certainty"}
-    assert grid_of("lucid", ["ratio=1/2"]) == {"ratio": ["1", "2"]}
+def test_values_to_try_are_read_from_texts():
+    assert grid_of("lucid", ["ratio=1/2", "capacity=2/3"]) == {"ratio": ["1", "2"], "capacity": ["2", "3"]}
 
 
 @pytest.mark.parametrize(
     ("policy", "wanted", "why"),
     [
-        ("fifo", (), "declares no values to try; set some, such as --try backfill=none/easy"),
         ("lucid", ("profile_tim=3",), "did you mean 'profile_time'"),
         ("lucid", ("profile_time",), "must be KEY=VALUE/VALUE"),
         ("lucid", ("capacity=9",), "must be 0 .. 4"),

@@ -21,6 +21,7 @@ import shunter
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.model import GPU, Trace
+from shunter.report.bootstrap import Estimate
 from shunter.report.terminal.tuning import _effects, _ending, tuning_view
 from shunter.tuning.judging import Change, surviving
 from shunter.tuning.tuning import prepared
@@ -79,7 +80,7 @@ def test_a_setting_is_judged_over_its_seeds():
     [
         (SHORT_ONES_BEHIND, -1, "all of the gain survives."),
         (LONG_ONE_BEHIND, 1, "nothing of the gain survives; it is worse there, so keep the policy as given."),
-        (ALONE, 0, "no difference is shown there, so none of the gain is shown to survive."),
+        (ALONE, 0, "both have the same mean JCT there, so these jobs can't show what survives."),
     ],
 )
 def test_what_is_left_of_a_gain_on_later_jobs(later, sign, words):
@@ -114,7 +115,9 @@ def test_a_gain_that_is_uncertain_itself_makes_what_survives_uncertain():
     assert part.value == pytest.approx(unseen.value / seen.value)
     assert part.low < part.value < part.high
     assert (part.low, part.high) == pytest.approx((unseen.value / seen.low, unseen.value / seen.high), rel=0.02)
-    assert verdict.words.endswith(f": {100 * part.low:.0f} to {100 * part.high:.0f} % of the gain survives.")
+    assert verdict.words.endswith(f": at least {100 * part.low:.0f} % of the gain survives.")
+    less = dataclasses.replace(verdict, part=Estimate(0.5, 0.414, 0.723))
+    assert less.words.endswith(": 41 to 72 % of the gain survives.")
     assert verdict.as_dict()["survives"] == {"part": part.value, "low": part.low, "high": part.high}
 
 

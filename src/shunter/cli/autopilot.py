@@ -100,6 +100,6 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
         checkpointable=checkpointable or "",
     )  # fmt: skip
     say_about(setup, cluster, [resolve(baseline).text])
-    with progress("flying", "steps") as on_progress:
+    with progress("replaying", "steps") as on_progress:
         found = [PilotReplay(setup, replace(options, copy=copy)).run(on_progress) for copy in range(repeat)]
     answer(repeated(found), autopilot_view, json)

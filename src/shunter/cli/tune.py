@@ -32,7 +32,7 @@ from shunter.errors import RunError
 
 EXAMPLES = """Examples:
 
-shunter tune jobs.csv -c 64x8 -p lucid --since +30   # on what came after the first month, learned from that month
+shunter tune jobs.csv -c 64x8 -p lucid --since +30   # evaluated after the first month, learned from that month
 
 shunter tune jobs.csv -c 64x8 -p lucid --try profile_time=60/200/500 --try profile_nodes=1/2/4 --repeat 5
 
@@ -44,7 +44,7 @@ shunter tune jobs.csv -c 16x8 -p dally --try lease=600/1800/3600 --objective jct
 
 TryOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--try", metavar="KEY=V/V", help="Values to try, once per parameter; default: as declared."),
+    typer.Option("--try", metavar="KEY=V/V", help="Values to try, once per parameter; default: settings are drawn."),
 ]
 ObjectivesOption: TypeAlias = Annotated[
     list[str] | None,
@@ -62,7 +62,8 @@ ValidateOption: TypeAlias = Annotated[
     typer.Option("--validate", metavar="T|none", help="Judge on jobs from T on; default: the last third."),
 ]
 BudgetOption: TypeAlias = Annotated[
-    int, typer.Option("--budget", min=0, metavar="N", help="Settings to draw from declared ranges; any: 200.")
+    int,
+    typer.Option("--budget", min=0, metavar="N", help="Settings to draw from declared ranges; default: 40; any: 200."),
 ]
 TuningSearchOption: TypeAlias = Annotated[
     str,
@@ -102,13 +103,14 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     workers: WorkersOption = None,
     dask: DaskOption = "",
 ) -> None:
-    """Try settings of a policy in simulations of the past, one parameter after the other, and report the best.
+    """Simulate past jobs with different settings of a policy, and report the best.
 
-    With --budget, settings are drawn from the ranges that the policy declares; with --policy any, policies are, too.
+    Settings are drawn from the ranges that the policy declares; with --policy any, policies are, too. With --try, one
+    parameter is tried after another.
 
-    The last third of the jobs (of a synthetic trace: other draws) is kept for judging: the best settings and the policy
-    as given are run there once, and the output says how much of the gain survives. Finished runs are kept for a month:
-    the same command goes on where it was stopped.
+    The last third of the jobs (for a synthetic trace: another draw) is kept for validation: the best settings and the
+    policy as given are run there once, and the output says how much of the gain survives. Finished runs are cached for
+    a month: the same command continues where it was stopped.
     """
     format = with_columns(format, columns)  # noqa: A001
     if not policy:

@@ -122,6 +122,8 @@ class Judgement:
         assert self.unseen is not None
         if math.isnan(self.unseen.value):
             return f"can't be compared, because the {LABELS[self.objective]} is 0 there"
+        if self.unseen.low == self.unseen.high == 0:
+            return f"both have the same {LABELS[self.objective]} there, so these jobs can't show what survives"
         if not self.shown:
             return "no difference is shown there, so none of the gain is shown to survive"
         if self.unseen.value > 0:
@@ -130,8 +132,10 @@ class Judgement:
             return "it is better there, but the gain before is not clear, so no part of it can be said to survive"
         if self.survives.low >= 1:
             return "all of the gain survives"
-        between = [f"{100 * part:.0f}" for part in self.survives[1:]]
-        return f"{' to '.join(dict.fromkeys(between))} % of the gain survives"
+        low, high = (f"{100 * part:.0f}" for part in self.survives[1:])
+        if self.survives.high >= 1:
+            return f"at least {low} % of the gain survives"
+        return f"{low if low == high else f'{low} to {high}'} % of the gain survives"
 
     def as_dict(self) -> dict[str, Any]:
         """For scripts."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from shunter import registry
-from shunter.capabilities import Describes
 from shunter.errors import PolicyError, did_you_mean
 from shunter.params import build, declared, named
 from shunter.variants import texts_of
@@ -17,19 +16,10 @@ Evaluate: TypeAlias = Callable[[Sequence[str]], Sequence[float]]  # what policie
 
 
 def grid_of(policy: str, wanted: Sequence[str]) -> dict[str, list[str]]:
-    """The values to try: ``key=a/b/c`` texts, or those that the policy itself declares as worth trying."""
+    """The values to try, of ``key=a/b/c`` texts."""
     name, _ = named(policy)
     cls = registry.policy_class(name)
     known = declared(cls)
-    if not wanted:
-        tuned = cls.tuned if issubclass(cls, Describes) else {}
-        found: dict[str, list[str]] = {key: list(values) for key, values in tuned.items()}
-        if not found:
-            raise PolicyError(
-                f"policy '{name}' declares no values to try; set some, such as --try backfill=none/easy"
-                f" ('shunter policies {name}' lists its parameters)"
-            )
-        return found
     grid: dict[str, list[str]] = {}
     for text in wanted:
         key, equals, values = text.partition("=")

@@ -40,7 +40,7 @@ FEWEST_JOBS = 20  # that the search sees, and that it is judged on
 MOST_TIED = 3  # policies beside the best that are judged, because no difference from it is shown
 MOST_OF_FRONT = 8  # policies of a Pareto front that are judged
 AGAINST = "tiresias"  # what a choice among all policies is compared with
-BUDGET = 200  # settings that are tried where all policies are searched
+BUDGET, BUDGET_OF_ALL = 40, 200  # settings that are drawn of one policy, and of all
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,7 @@ def tune(  # noqa: PLR0913  one argument per choice
         trace: Jobs, as for ``simulate``.
         cluster: Machines, as for ``simulate``.
         policy: A name, or ``name:key=value,...``; ``any``: all that any site can use.
-        tries: The values of each parameter to try; default: what the policy declares.
+        tries: The values of each parameter to try, one parameter after the other; default: settings are drawn.
         objectives: ``jct`` (mean JCT), ``wait`` (mean wait), ``tail`` (P99 of the wait), ``deadlines`` (share of
             deadlines missed; of equals, mean JCT). Each one is searched for; the first decides which setting is the
             best, and all of them give a Pareto front.
@@ -218,7 +218,8 @@ def tune(  # noqa: PLR0913  one argument per choice
         until: Their end.
         validate: When the jobs begin that settings are judged on; default: the last third of the jobs, or of a
             synthetic trace other draws; ``none``: no jobs.
-        budget: Settings that are drawn from the ranges that policies declare, in place of going through ``tries``.
+        budget: Number of settings to draw from the ranges that policies declare, without ``tries``; default: 40, or
+            200 for ``any``.
         search: How: ``random``, ``halving``, ``bluefin``, ``bluefin-one``, ``tpe``, ``cmaes``; the last two need the
             extra ``search``.
         against: The policy that the best is compared with; default: the policy as given, or ``tiresias`` for ``any``.
@@ -296,7 +297,8 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     jobs = (len(window) - later, len(window) if drawn else later)
     task = SearchTask(given, grid, tuple(dict.fromkeys(objectives)), ground, place, after, where, jobs)
     task = replace(task, searched="" if policy == ANY else resolve(policy).text)
-    return replace(task, spaces=spaces, budget=budget or BUDGET, method=method) if spaces else task
+    drawn_settings = budget or (BUDGET_OF_ALL if policy == ANY else BUDGET)
+    return replace(task, spaces=spaces, budget=drawn_settings, method=method) if spaces else task
 
 
 def _check_deadlines(*parts: Trace) -> None:
@@ -312,10 +314,10 @@ def _check_deadlines(*parts: Trace) -> None:
 
 def _asked(policy: str, tries: Sequence[str], budget: int, method: str) -> tuple[tuple[PolicySpace, ...], Grid]:
     """What is drawn from, or the values that are gone through."""
-    if policy != ANY and not budget:
-        return (), grid_of(policy, tries)
     if tries:
-        raise RunError("--try names values to go through, and --budget or --policy any draws them; leave one out")
+        if policy == ANY or budget:
+            raise RunError("--try names values to go through, and --budget or --policy any draws them; leave one out")
+        return (), grid_of(policy, tries)
     if method not in (*METHODS, HALVING):
         raise RunError(f"there is no search '{method}'; {did_you_mean(method, (*METHODS, HALVING))}")
     return tuple(spaces_of(policy)), {}

@@ -154,6 +154,7 @@ class PilotStudy:
             "runs": {name: self._record(name) for name in self.runs},
             "decisions": [dataclasses.asdict(each) | {"day": self._day(each.at)} for each in pilot.decisions],
             "days": [each.as_dict() | {"day": self._day(each.at)} for each in pilot.days],
+            "bad_days": len(self.bad_days),
             "undecided": self.undecided,
             "aims": aims([self]),
         }

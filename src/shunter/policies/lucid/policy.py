@@ -97,13 +97,6 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         7.0, "days after which the model is fitted again to the jobs that have ended; 0: never", low=0, high=3650
     )
 
-    tuned: ClassVar[dict[str, tuple[str, ...]]] = {  # values worth trying on another cluster
-        "profile_time": ("200", "600", "1200", "2400"),
-        "profile_nodes": ("1", "2", "4"),
-        "profile_gpus": ("4", "8", "32"),
-        "capacity": ("2", "3", "4"),
-        "certainty": ("0.5", "0.8", "0.9"),
-    }
     forecasts: ClassVar[bool] = True  # packs by the submissions that it expects
 
     # -- what it needs

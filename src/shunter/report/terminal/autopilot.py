@@ -48,6 +48,20 @@ def _weeks(found: Mapping[str, Any], name: str) -> list[float]:
     return weeks
 
 
+def _days(found: Mapping[str, Any]) -> list[str]:
+    """How bad days were in truth, and what the guard did, which can't know the truth."""
+    days = found["days"]
+    if not days:
+        return ["The site's policy was active on all days"]
+    worst, back = max(day["true"] for day in days), sum(day["handed_back"] for day in days)
+    return [
+        f"{counted(len(days), 'day')} with another policy than the site's. By true run times, jobs spent up to"
+        f" {worst:.3f} times as long in the system as in the mean of the shadows. {counted(found['bad_days'], 'day')}"
+        " with arrivals exceeded 1.05 times every shadow",
+        f"The guard predicts run times of unfinished jobs. It handed back after {counted(back, 'day')}",
+    ]
+
+
 def _lines(found: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{counted(found['jobs'], 'job')}; a decision every {found['every_h']:g} h;"
@@ -58,14 +72,7 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     for each in found["decisions"]:
         change = f"{each['before']} -> {each['policy']}" if each["policy"] != each["before"] else each["before"]
         lines.append(f"  day {each['day']:.4g}: {each['answer']}: {change}: {each['why']}")
-    days = found["days"]
-    worst = max((day["true"] for day in days), default=0.0)
-    bad, back = sum(day["worse"] for day in days), sum(day["handed_back"] for day in days)
-    lines.append(
-        f"{counted(len(days), 'day')} with another policy than the site's: time in the system at most {worst:.3f}"
-        f" times the mean of the shadows', above 1.05 times that of every shadow on {bad};"
-        f" the guard has handed back on {back}"
-    )
+    lines += _days(found)
     if found["undecided"]:
         return [*lines, *(f"aim '{name}': can't tell, because {found['undecided']}" for name in found["aims"])]
     if not (pilot := found["runs"]["autopilot"])["within_limits"]:
