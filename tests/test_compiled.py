@@ -39,7 +39,7 @@ for name in ("a", "b", "", "c", ""):
 
 @pytest.mark.parametrize(
     ("done", "text"),
-    [(False, "the first run of this version compiles"), (True, "a policy of a kind that this version has not run")],
+    [(False, "the first run of this version compiles"), (True, "this version compiles kernels that it has not used")],
 )
 def test_compiling_is_announced_once(done, text):
     ran = subprocess.run(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shunter.advice.verdict import NO
-from shunter.advice.words import NO_ADVICE, NO_SETTINGS, NOTHING, interval, percent, rank, verdict_text
+from shunter.advice.words import CHOSEN, NO_ADVICE, NO_SETTINGS, NOTHING, interval, percent, rank, verdict_text
 from shunter.report.html.charts import Axis, bars
 from shunter.report.html.density import density, frame_of
 from shunter.report.html.page import (
@@ -58,7 +58,7 @@ def _verdict(record: Mapping[str, Any]) -> list[str]:
 
 
 def _best(record: Mapping[str, Any]) -> list[str]:
-    parts = [_by_size_chart(record)] if record["best"] else [paragraph(NOTHING)]
+    parts = [paragraph(CHOSEN), _by_size_chart(record)] if record["best"] else [paragraph(NOTHING)]
     for row in record["best"]:
         parts += [
             f"<h3>{text_of(row['title'])}</h3>",
@@ -120,7 +120,9 @@ def _by_size_chart(record: Mapping[str, Any]) -> str:
         f"'{best['title']}' changes the {record['goal']} by {interval(best['goal'])} on these days;"
         f" {share(best['losers']['users'])} of users wait longer."
     )
-    return figure("Mean wait by job size, now and then", finding, bars(sizes, means, "GPUs of the job", WAIT))
+    return figure(
+        "Mean wait by job size, today and with each change", finding, bars(sizes, means, "GPUs of the job", WAIT)
+    )
 
 
 def _groups(row: Mapping[str, Any]) -> str:

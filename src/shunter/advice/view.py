@@ -11,7 +11,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from shunter.advice.verdict import CAUTION, NO, TRUST
-from shunter.advice.words import NO_ADVICE, NO_SETTINGS, NOTHING, interval, percent, rank, verdict_text
+from shunter.advice.words import CHOSEN, NO_ADVICE, NO_SETTINGS, NOTHING, interval, percent, rank, verdict_text
 from shunter.report.terminal.tables import broken, duration, share, table
 
 COLOURS = {TRUST: "bold green", CAUTION: "bold yellow", NO: "bold red"}
@@ -83,8 +83,7 @@ def _comparison(record: Mapping[str, Any]) -> list[RenderableType]:
 
 def _best(record: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [_heading("3. What is best")]
-    if not record["best"]:
-        parts.append(Text(NOTHING))
+    parts.append(Text(CHOSEN if record["best"] else NOTHING))
     for number, row in enumerate(record["best"], 1):
         parts += ["", _heading(f"{number}) {row['title']}"), Text(broken(row["policy"], WIDTH))]
         parts += [Text(row["gain"]), Text(row["checked"])]

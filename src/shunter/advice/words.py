@@ -219,6 +219,10 @@ def failed(row: Mapping[str, Any], check: Mapping[str, Any], goal: str) -> str:
     )
 
 
+CHOSEN = (
+    "Up to three changes whose gain is larger than chance explains. If none of them is a setting of Slurm's own, the"
+    " best such setting takes the third place."
+)
 NO_SETTINGS = (
     "No settings of Slurm are known, so there is no change to propose (--site or --slurm-conf give them). Set your"
     " scheduler to this order; to see what it does job by job:"
@@ -229,12 +233,12 @@ def differs(present: Present) -> str:
     """How a plain ``compare`` of the history differs from the advice: it knows nothing that was inferred."""
     other = [one for one in present.capacity if (one.gpus != present.stated_gpus(one)).any()]
     inferred_too = {
-        "jobs that waited for reasons of their own": bool((present.held > 0).any()),
+        "jobs that waited for other reasons": bool((present.held > 0).any()),
         "a limit of GPUs per user": bool(present.setup.user_cap),
         "the scheduler's cycle": present.cycle is not None,
     }
     left = [name for name, there in inferred_too.items() if there]
-    why = [*(shown(present, one) for one in other), *([f"the advice also has {', '.join(left)}"] if left else [])]
+    why = [*(shown(present, one) for one in other), *([f"the advice also models {' and '.join(left)}"] if left else [])]
     head = "The command runs the whole history on the cluster as given, so its numbers are not those of this advice"
     return f"{'; '.join((head, *why))}."
 

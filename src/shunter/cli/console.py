@@ -435,8 +435,6 @@ def learn(setup: Setup, policies: Sequence[str | NamedPolicy]) -> list[NamedPoli
 
 
 def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
-    from rich.text import Text
-
     from shunter.capabilities import Learns, capability
     from shunter.simulation import learned_before
 
@@ -446,11 +444,13 @@ def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
     if setup.history is None:
         note(f"{text}: it has no earlier jobs to learn from, so it learns during the run; see --since")
         return chosen
-    doing = Text(
-        f"{text}: fitting model '{learner.predictor}' to {counted(len(setup.history), 'job')} before the window"
-    )
-    with _console(stderr=True).status(doing):
+    earlier = counted(len(setup.history), "earlier job")
+    bar = Bar(f"{text}: fitting model '{learner.predictor}' to {earlier}", "models")
+    bar.show(0, 1)
+    try:
         past = learned_before(chosen.policy, setup)
+    finally:
+        bar.hide()
     if past is not None and past.fitted is None:
         note(
             f"{text}: too few jobs ended before the window to fit model '{learner.predictor}'; it learns during the run"

@@ -126,6 +126,12 @@ class Judgement:
             return f"both have the same {LABELS[self.objective]} there, so these jobs can't show what survives"
         if not self.shown:
             return "no difference is shown there, so none of the gain is shown to survive"
+        return self._surviving
+
+    @property
+    def _surviving(self) -> str:
+        """What is left of the gain, where a difference is shown."""
+        assert self.unseen is not None
         if self.unseen.value > 0:
             return f"nothing of the gain survives; it is worse there, so keep {self._base}"
         if self.survives is None:
