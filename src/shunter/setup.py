@@ -315,7 +315,9 @@ def window_of(trace: Trace, since: str, until: str) -> tuple[Trace | None, Trace
     """The jobs submitted before ``since``, None if that is not given, and those from then to before ``until``."""
     from shunter.traces.slicing import moment
 
-    begin, end = (moment(text, trace, UTC) if text else None for text in (since, until))
+    begin, end = (
+        moment(text, trace, UTC, option) if text else None for option, text in (("--since", since), ("--until", until))
+    )
     if begin is not None and end is not None and begin >= end:
         raise TraceError(f"--until {until} must come after --since {since}; exchange them")
     inside = np.ones(len(trace), np.bool_)

@@ -68,7 +68,7 @@ ObjectiveOption: TypeAlias = Annotated[
     str, typer.Option("--objective", metavar="jct|rho", help="Mean JCT, or the share of jobs with rho above 1.")
 ]
 GainOption: TypeAlias = Annotated[
-    float, typer.Option("--gain", min=1, metavar="X", help="Times as good must settings be to switch.")
+    float, typer.Option("--gain", min=1, metavar="X", help="Switch only to settings at least X times as good.")
 ]
 GeneratorOption: TypeAlias = Annotated[
     str, typer.Option("--generator", metavar="G", help="Which past hour is replayed; auto: by a backtest.")

@@ -327,7 +327,8 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
     ] = False,
     threads: EvaluationThreadsOption = 1,
     ablations: Annotated[
-        bool | None, typer.Option("--ablations/--no-ablations", help="AutoSched with other parts; not with --quick.")
+        bool | None,
+        typer.Option("--ablations/--no-ablations", help="AutoSched with other parts; with --quick off by default."),
     ] = None,
     seed: SeedOption = 0,
     out: OutOption = None,

@@ -25,7 +25,7 @@ from shunter.cli.console import (
     stderr_console,
 )
 from shunter.cli.reports import FiguresOption, ReportOption, check_figures, check_page, say_figures, write_page
-from shunter.errors import RunError
+from shunter.errors import InputError, RunError
 from shunter.texts import agreeing, counted
 
 if TYPE_CHECKING:
@@ -267,9 +267,12 @@ def _prepared(
     folder = out or file.with_suffix("")
     if folder == file:
         raise RunError(f"{file}: name a folder for the runs with --out")
-    made = plan_of(form)
-    ground = ground_of(made, seed)
-    checked(made, ground)
+    try:
+        made = plan_of(form)
+        ground = ground_of(made, seed)
+        checked(made, ground)
+    except InputError as error:
+        raise type(error)(f"{file}: {error}") from None
     if not make and not (folder / MARK).exists():
         return made, ground, Store(folder)
     store = Store.open(folder, ground.version)

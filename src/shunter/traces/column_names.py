@@ -171,6 +171,8 @@ def _given(column: str, text: str, fields: list[str], path: object) -> Choice:
         choice = Choice(name, units.get(how, 0.0), how if how in ORDERS else "", given=True)
     else:
         choice = Choice(text, _own_factor(column, text), given=True)
+    if choice.field not in fields and name in fields:
+        raise TraceError(f"{path}: {OPTION} {column}={text}: '{how}' is no unit; {did_you_mean(how, units)}")
     if choice.field not in fields:
         raise TraceError(
             f"{path}: {OPTION} names a column '{choice.field}', which the table lacks; "

@@ -33,12 +33,12 @@ def tidy(trace: Trace) -> Trace:
     return dataclasses.replace(trace, **changes)
 
 
-def moment(text: str, trace: Trace, zone: tzinfo) -> int:
+def moment(text: str, trace: Trace, zone: tzinfo, option: str = "a time") -> int:
     """The time, in the trace's ms, that people write as a date, as seconds or as ``+DAYS``; dates are in ``zone``."""
-    return instant(text, f"trace '{trace.name}'", int(trace.submit[0]), trace.dated, zone)
+    return instant(text, f"trace '{trace.name}'", int(trace.submit[0]), trace.dated, zone, option)
 
 
-def instant(text: str, what: str, begin: int, dated: bool, zone: tzinfo) -> int:
+def instant(text: str, what: str, begin: int, dated: bool, zone: tzinfo, option: str = "a time") -> int:
     """The same for anything that begins at some time (ms), with or without dates; messages say ``what`` it is."""
     text = text.strip()
     if later := _LATER.fullmatch(text):
@@ -48,7 +48,7 @@ def instant(text: str, what: str, begin: int, dated: bool, zone: tzinfo) -> int:
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
-        raise TraceError(f"a time must be {MOMENT}; got '{text}'") from None
+        raise TraceError(f"{option} must be {MOMENT}; got '{text}'") from None
     if not dated:
         raise TraceError(
             f"{what} has no dates, its times are counted from its own beginning, so '{text}' is nowhere in it; give"

@@ -326,7 +326,7 @@ def _asked(policy: str, tries: Sequence[str], budget: int, method: str) -> tuple
 def _split(whole: Trace, window: Trace, wanted: str) -> tuple[str, int]:
     """When the jobs begin that are judged on, as a time of the trace, and how many they are."""
     at = len(window) * 2 // 3
-    begin = moment(wanted, whole, UTC) if wanted else int(window.submit[min(at, len(window) - 1)])
+    begin = moment(wanted, whole, UTC, "--validate") if wanted else int(window.submit[min(at, len(window) - 1)])
     later = int((window.submit >= begin).sum())
     if min(later, len(window) - later) < FEWEST_JOBS:
         raise RunError(
