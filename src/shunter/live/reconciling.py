@@ -64,7 +64,7 @@ class Reconciler:
         open_acts = self.journal.acts(INTENT)
         self._missed = {act.id: self._missed[act.id] for act in open_acts if act.id in self._missed}
         for act in open_acts:
-            if act.at * 1000 > snapshot.now or _unread(act.order.handle, snapshot):
+            if _later(act, snapshot.now) or _unread(act.order.handle, snapshot):
                 continue
             job = present.get(act.order.handle)
             if job is not None and was_done(self.manager, act.order, job):
@@ -89,7 +89,7 @@ class Reconciler:
         for job in present.values():
             for lever, mark in self._ours(job).items():
                 act = force.get((job.handle, lever))
-                newer = act is not None and act.at * 1000 > now
+                newer = act is not None and _later(act, now)
                 if (
                     self.manager.shows(lever, mark.value, job)
                     and not newer
@@ -152,7 +152,7 @@ class Reconciler:
         found, marks = [], self._ours(job)
         for lever in VALUES:
             act, mark = force.get((job.handle, lever)), marks.get(lever)
-            if act is not None and act.at * 1000 > now:
+            if act is not None and _later(act, now):
                 continue
             said = mark or (act.order if act is not None else None)
             known = act is not None and self.manager.shows(
@@ -223,7 +223,7 @@ class Reconciler:
         """Jobs that we did not touch and an administrator did."""
         known = touched | set(self.journal.left_alone())
         known |= {handle for handle, job in present.items() if job.marked}  # it was a controller
-        tried = {(act.order.handle, act.order.value) for act in self.journal.acts() if act.order.lever == "priority"}
+        tried = {(act.order.handle, act.order.value) for act in self.journal.acts(lever="priority")}
         return {
             handle: f"someone set its priority to {priority}"
             for handle, priority in self._outright.items()
@@ -271,6 +271,11 @@ def changed_by_others(claim: ClaimedValue, job: LiveJob) -> str:
     now = {"nice": str(job.nice), "priority": str(job.priority), "resize": job.sizing}
     found = now.get(claim.lever, job.per_node)
     return f"someone set its {claim.lever} to {found}; it was {claim.value} by us"
+
+
+def _later(act: Act, now: int) -> bool:
+    """Whether an act came after a look (ms); one of a time to come is an old one: the clock was set back since."""
+    return now < 1000 * act.at <= 1000 * time.time()
 
 
 def _unread(handle: str, snapshot: Snapshot) -> bool:

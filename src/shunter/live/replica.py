@@ -18,6 +18,8 @@ from shunter.live.nodes import Node
 from shunter.live.requests import UNKNOWN
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import GPU, Trace
+from shunter.network import models
+from shunter.scaling.curves import published
 from shunter.sim.engine import Simulator
 from shunter.sim.scenario import Fault, Scenario, Warm
 from shunter.world import I64, World
@@ -110,6 +112,7 @@ class Replica:
             for job in waiting
             if machines.vc_of(job) is not None
             and job.gpus + job.shards > 0
+            and job.gpus <= machines.cluster.gpus  # Slurm takes any number for a held job, also one of twenty digits
             and job.eligible <= snapshot.now + SKEW_MS  # after a requeue the manager says no reason for a moment
             for task in job.first_tasks(machines.at_a_time(job, self.requests.of(job)) if job.is_array else 1)
         ]
@@ -182,7 +185,7 @@ class Replica:
         given: dict[str, Any] = {
             column: [names.code(column, getattr(job, of)) for job in jobs] for column, of in NAMED.items()
         }
-        given["model"] = [names.code("model", job.hints.model) for job in jobs]
+        given["model"] = [names.code("model", known_model(job.hints.model)) for job in jobs]
         given["vc"] = [names.code("vc", self._vc(job, held)) for job in jobs]
         wanted = ["" if job.id in held else self.machines.type_of(job) for job in jobs]
         given["gpu_type"] = [names.code("gpu_type", kind if kind in types else "") for kind in wanted]
@@ -309,6 +312,14 @@ def divided(count: int, room: Sequence[int]) -> list[int]:
         more = min(room[at] - given[at], count - sum(given))
         given[at] += more
     return given
+
+
+@lru_cache(maxsize=4096)
+def known_model(name: str) -> str:
+    """What policies call the model that a user named; "": nothing is known of it, and users can invent any number."""
+    if models.is_known(name):
+        return models.find(name).name
+    return next((curve.model for curve in published() if models.plain(curve.model) == models.plain(name)), "")
 
 
 @lru_cache(maxsize=65_536)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from shunter.drive import decide
 from shunter.errors import LiveError, ShunterError
@@ -24,6 +26,7 @@ from shunter.protocols import Policy
 from shunter.texts import counted
 
 Observe = Callable[[RoundResult], None]
+BAD_DATA = (ArithmeticError, LookupError, MemoryError, ValueError)  # what a job's odd request may lead to
 
 
 @dataclass
@@ -56,7 +59,11 @@ class Rounds:
             return False
         switching = self.in_force
         self._switch = switching.consider(self.backend.current) or self._switch  # another policy may take over
-        decide(self.backend, switching.policy, view, switching.memory)  # it plans on paper until its plan is empty
+        try:
+            decide(self.backend, switching.policy, view, switching.memory)  # it plans on paper until its plan is empty
+        except BAD_DATA as problem:
+            self._failed("a decision", problem)
+            return False
         wanted = self.backend.wanted()  # the order of the queue, what should start and where, what should stop
         try:
             if self.authority is not None:
@@ -85,9 +92,19 @@ class Rounds:
             self.backend.rest()
             self.on_silence(problem if isinstance(problem, LiveError) else LiveError(f"a look failed: {problem}"))
             return None
+        except BAD_DATA as problem:
+            self._failed("a look", problem)
+            return None
         if view is None:
             self._begin_again()
         return view
+
+    def _failed(self, what: str, problem: Exception) -> None:
+        """Report what no one foresaw, and go on: one odd job must not end the controller for all others."""
+        self.backend.rest()
+        where = traceback.extract_tb(problem.__traceback__)[-1]
+        kind = type(problem).__name__
+        self.on_silence(LiveError(f"{what} failed: {kind} at {Path(where.filename).name}:{where.lineno}: {problem}"))
 
     def _begin_again(self) -> None:
         """The machines are others than before: the policy goes on with what it remembers."""

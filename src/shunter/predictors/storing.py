@@ -11,6 +11,7 @@ import json
 import lzma
 import struct
 import time
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ _AGAIN = "make it again with 'shunter predict fit'"
 # what reading a zip of arrays, or the JSON in it, raises where it is none
 _UNREADABLE = (
     OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+    tokenize.TokenError,  # NumPy parses the header of an array as Python
 )  # fmt: skip
 
 T = TypeVar("T", Fitted, ThroughputForecaster)

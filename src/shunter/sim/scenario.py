@@ -102,10 +102,14 @@ class Scenario:
         return np.array(rows, np.int64).reshape(-1, 5)
 
     def speed_tables(self, models: tuple[str, ...]) -> tuple[F64, F64]:
-        """Both speed tables as arrays over the trace's model codes; the last row stands for an unknown model."""
+        """Both speed tables as arrays over the trace's model codes; the last row stands for an unknown model.
+
+        Without measured pairs there is nothing but that row.
+        """
         code = {name: index for index, name in enumerate(models)}
-        tier, pair = np.ones((len(models) + 1, 3)), np.zeros((len(models) + 1, len(models) + 1))
-        tier = tier if self.tier_speed else tier[:0]
+        rows = len(models) + 1
+        tier = np.ones((rows if self.tier_speed else 0, 3))
+        pair = np.zeros((rows, rows) if self.pair_speed else (1, 1))  # anyone may name thousands of models
         for name, speeds in self.tier_speed.items():
             if name in code:
                 tier[code[name]] = speeds

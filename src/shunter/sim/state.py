@@ -131,7 +131,8 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
         if known:
             nodes[w.OUTAGE, node] = time
     tier_speed, pair_speed = scenario.speed_tables(trace.models)
-    workloads = scenario.workloads or Workloads(trace.model, np.zeros((3, 0)), pair_speed)
+    of_job = trace.model if scenario.pair_speed else np.full(n, -1)
+    workloads = scenario.workloads or Workloads(of_job, np.zeros((3, 0)), pair_speed)
     wake = np.array([round(cluster.overheads.wake * 1000)], np.int64)
     costs, contention = scenario.network, scenario.contention
     links = (network(trace, cluster, costs, stretches(cluster, contention)), traffic(cluster, n, contention))
