@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -427,3 +428,28 @@ def test_what_is_under_way_behind_a_link_is_not_read(serve, tmp_path):
     page = serve(folder)
     assert "secret-trace" not in page.get("/runs/under-way").text
     assert "Nobody works on it" in page.get("/runs/so-far", run="y").text
+
+
+def test_connections_that_say_nothing_whole_make_room_for_others(serve, tmp_path, monkeypatch, capfd):
+    """Any account of the machine can open some, and needs no token."""
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 10)
+    page = serve(tmp_path)
+    head = f"POST /enter HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\nContent-Length: 1000\r\n\r\ntoken"
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", page.port), timeout=60)) for _ in range(30)
+        ]
+        for client in clients:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(head.encode())
+        assert page.get("/runs").status == 200
+        closed = 0
+        for client in clients:
+            client.settimeout(0.2)
+            with contextlib.suppress(TimeoutError):
+                try:
+                    closed += client.recv(1) == b""
+                except ConnectionError:
+                    closed += 1
+        assert closed >= 20
+    assert "Traceback" not in capfd.readouterr().err

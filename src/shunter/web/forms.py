@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 
 from shunter.errors import RunError
 
@@ -38,6 +39,8 @@ async def sent(request: Request) -> Sent:
     try:
         body = await asyncio.wait_for(request.body(), LONGEST_S)
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ClientDisconnect:
+        raise RunError("the form did not arrive: the connection was closed; send it again") from None
     except TimeoutError:
         raise RunError(f"the form did not arrive within {LONGEST_S:.0f} s; send it again") from None
     except ValueError:

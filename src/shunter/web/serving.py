@@ -21,6 +21,7 @@ from shunter.web.teaching import FIRST, example
 
 REQUEST_S = 10.0  # until a connection has said what it wants, at first and after each answer
 MOST_HEADERS = 2**16  # bytes
+MOST_CONNECTIONS = 200  # at a time; any account of the machine can open some, without a token
 
 
 @dataclass(frozen=True)
@@ -58,17 +59,30 @@ def serve(
 
 
 class PatientProtocol(H11Protocol):
-    """A connection that must say within a time what it wants: others would be kept out by those that say nothing."""
+    """A connection that must say within a time what it wants: others would be kept out by those that say nothing.
+
+    Where there are too many, the one that has said nothing for the longest time makes room.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(REQUEST_S, self._give_up)
+        self.deadline = self.loop.call_later(REQUEST_S, self._give_up)
+        if len(self.connections) > MOST_CONNECTIONS:
+            idle = [each for each in self.connections if isinstance(each, PatientProtocol) and each.is_idle]
+            min(idle, key=lambda each: each.deadline.when(), default=self).transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no whole request of it is being answered."""
+        return not self.transport.is_closing() and (
+            self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+        )
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next one, or for the end of a body that nobody reads."""
-        self._deadline.cancel()
-        self._deadline = self.loop.call_later(REQUEST_S, self._give_up)
+        self.deadline.cancel()
+        self.deadline = self.loop.call_later(REQUEST_S, self._give_up)
         super().on_response_complete()
 
     def _give_up(self) -> None:
@@ -78,7 +92,7 @@ class PatientProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
-        self._deadline.cancel()
+        self.deadline.cancel()
         super().connection_lost(exc)
 
 
