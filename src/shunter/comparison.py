@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 UNFINISHED = ".unfinished"  # the ending of a hidden folder beside a comparison: its runs that have ended
 FREE = "0"  # what stops cost where they cost nothing
 USUAL_COSTS = f"0,{RESTART_S:g}"
+TWO_INTERVALS = "Those in percent are of the ratio, and don't follow from those of the difference."
 MORE_RECORDED = "every repeat of a trace from a file has the same jobs"
 
 
@@ -134,9 +135,11 @@ class Comparison:
             over = f"{self.draws.parts} repeats, each with jobs of its own"
             return (
                 f"95 % intervals are over {over}, and often too narrow: trust the sign of a difference, not its size."
+                f" {TWO_INTERVALS}"
             )
         more = "--repeat 5 gives intervals over other jobs of this kind" if self.redrawn else MORE_RECORDED
-        return f"95 % intervals are over {self.draws.parts} stretches of these jobs and often too narrow; {more}."
+        over = f"{self.draws.parts} stretches of these jobs"
+        return f"95 % intervals are over {over} and often too narrow; {more}. {TWO_INTERVALS}"
 
     def to_pandas(self) -> Any:
         """One row per policy, with the numbers of its summary as columns such as ``jct_s.mean`` (needs pandas)."""
