@@ -1,4 +1,4 @@
-"""``elastic`` on a real Slurm against a user who changes his jobs while they wait."""
+"""Controllers on a real Slurm against a user who changes his jobs while they wait, or asks for what there is not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from acting import acting, fill
+from acting import acting, fill, shunter
 
 from shunter.errors import SlurmError
 from shunter.live.daemons import wait
@@ -52,3 +52,18 @@ def test_the_queue_follows_what_jobs_say_now_whatever_else_a_user_does_to_his(la
         assert [job for job in waiting(lab) if job not in hostile] == [long, short, middle]
     assert made.ended is None
     assert made.problems == []
+
+
+@pytest.mark.parametrize("gpus", [300_000_000, 10**16])
+def test_a_held_job_may_ask_for_any_number_of_gpus_and_harms_no_other(lab: Lab, tmp_path: Path, gpus: int) -> None:
+    """Slurm checks the size of a job that is held only once it is to start, so such a job waits like all others."""
+    long, middle, short = fill(lab, 60, 30, 10)
+    odd = lab.submit("--hold", f"--gpus={gpus}", "--nice=100", "--time=5", user="nobody")
+    lab.run("scontrol", "release", str(odd), user="nobody")
+    with acting(lab, tmp_path / "j.db", "edf") as made:
+        lab.run("scontrol", "update", f"jobid={short}", "comment=shunter: deadline=2030-01-01T00:00")
+        lab.run("scontrol", "update", f"jobid={middle}", "comment=shunter: deadline=2029-01-01T00:00")
+        assert wait(lambda: [job for job in waiting(lab) if job != odd] == [middle, short, long], 180)
+    assert made.ended is None
+    assert made.problems == []
+    assert shunter("why", short).exit_code == 0
