@@ -55,9 +55,12 @@ def test_the_queue_follows_what_jobs_say_now_whatever_else_a_user_does_to_his(la
 
 
 @pytest.mark.parametrize("gpus", [300_000_000, 10**16])
-def test_a_held_job_may_ask_for_any_number_of_gpus_and_harms_no_other(lab: Lab, tmp_path: Path, gpus: int) -> None:
+def test_a_held_job_may_ask_for_any_number_of_gpus_and_harms_no_other(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
+) -> None:
     """Slurm checks the size of a job that is held only once it is to start, so such a job waits like all others."""
     long, middle, short = fill(lab, 60, 30, 10)
+    monkeypatch.setenv("SLURM_CONF", str(lab.conf))
     odd = lab.submit("--hold", f"--gpus={gpus}", "--nice=100", "--time=5", user="nobody")
     lab.run("scontrol", "release", str(odd), user="nobody")
     with acting(lab, tmp_path / "j.db", "edf") as made:
