@@ -330,8 +330,8 @@ ColumnsOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--columns", metavar="OURS=THEIRS,...",
-        help="What a table's columns mean: submit=created, duration=took:min, gpus=n, without spaces; a unit, dmy or "
-        "mdy after a colon.",
+        help="What a table's columns mean: submit=created, duration=took:min, gpus=n; a unit, dmy or mdy after a "
+        "colon. Quote it if it has spaces.",
     ),
 ]  # fmt: skip
 OnBadRowOption: TypeAlias = Annotated[

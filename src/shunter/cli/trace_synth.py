@@ -152,7 +152,7 @@ def _tell(made: Trace, out: Path, like: str | None, gpus: int | None) -> None:
     from shunter.traces.twins.profile import load as load_profile
 
     span = int(made.submit[-1] - made.submit[0])
-    cluster = "auto"
+    cluster = f"{gpus // 8}x8" if gpus and gpus % 8 == 0 else "auto"
     if like and gpus is None:
         profile = load_profile(like)
         gpus, cluster = profile.gpus, profile.cluster
