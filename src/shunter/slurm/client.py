@@ -36,6 +36,7 @@ AWAY = re.compile(
 
 REMEDIES = {  # Slurm's words: what to do
     r"unable to contact slurm controller|connection refused": "is slurmctld up? See 'shunter slurm doctor'",
+    r"configuration source": "this machine finds no slurm.conf; set SLURM_CONF, or run this on a node of the cluster",
     r"accounting storage is disabled": "this site keeps no accounting (AccountingStorageType), so it has no history",
 }
 
