@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.errors import LiveError
+from shunter.live.ranges import GPUS, NUMBER
 from shunter.slurm.hostlist import expand
 from shunter.slurm.nodes import SINFO_HEADER, of_sinfo
-from shunter.slurm.tres import Gres, Resources, gres, resources
+from shunter.slurm.tres import Gres, Resources, gres, requested_gpus, resources
 
 NODES = {"good": "gpu:a100:4", "huge": "gpu:a100:1000000"}
 
@@ -57,6 +58,20 @@ def test_numbers_come_back(numbers: list[int], stem: str) -> None:
 )
 def test_tres(text: str, found: Resources) -> None:
     assert resources(text) == found
+
+
+@pytest.mark.parametrize("count", [10**9, 10**16, 10**18 - 1])
+def test_what_no_cluster_has_is_as_much_as_a_snapshot_may_say(count: int) -> None:
+    """Slurm takes any number for a job that is held."""
+    asked = f"gres:gpu:{count},gres:shard:{count}"
+    for found in (
+        requested_gpus("PENDING", f"gres/gpu={count},gres/shard={count}", "", "", "1", "", "1"),
+        requested_gpus("PENDING", "", asked, "", "1", "", "1"),
+        requested_gpus("PENDING", "", "", asked, "4000000000-4000000000", "", "1"),
+    ):
+        assert found.gpus == GPUS
+        assert found.shards < NUMBER
+    assert resources(f"cpu={count},mem={count}P").mem_mib < NUMBER
 
 
 def test_tres_with_words_are_refused() -> None:

@@ -19,7 +19,7 @@ from shunter.slurm.comments import hints_in
 from shunter.slurm.hostlist import expand
 from shunter.slurm.marks import marks_in
 from shunter.slurm.scontrol_output import length_ms, time_ms
-from shunter.slurm.tres import requested_gpus, resources
+from shunter.slurm.tres import MOST, requested_gpus, resources
 from shunter.slurm_json import plain
 
 JOB_FIELDS = [
@@ -291,13 +291,13 @@ def _cpus_and_memory(said: Mapping[str, str], gpus: int) -> dict[str, Any]:
     if said["State"] != "PENDING":
         return {"cpus": cpus, "mem_mib": has.mem_mib}
     each_cpus, each_mem = (int(_per_gpu(said[name])) for name in ("cpus-per-tres", "mem-per-tres"))
-    taken = max(cpus, each_cpus * gpus)
+    taken = min(max(cpus, each_cpus * gpus), MOST)
     if each_mem:
-        return {"cpus": taken, "mem_mib": each_mem * gpus}
+        return {"cpus": taken, "mem_mib": min(each_mem * gpus, MOST)}
     grows = taken > cpus and said[MEM_PER_CPU] not in ("", "0")
     return {
         "cpus": taken,
-        "mem_mib": has.mem_mib * taken // max(cpus, 1) if grows else has.mem_mib,
+        "mem_mib": min(has.mem_mib * taken // max(cpus, 1), MOST) if grows else has.mem_mib,
         "all_memory": bool(has.mem_mib) and NO_MEMORY.fullmatch(said["MinMemory"]) is not None,
         "mem_unclear": taken > cpus and not said[MEM_PER_CPU],
     }

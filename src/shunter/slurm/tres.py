@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from shunter.errors import SlurmError
-from shunter.live.ranges import GPUS_OF_NODE
+from shunter.live.ranges import GPUS, GPUS_OF_NODE, NUMBER
 
 MIB_PER_UNIT = {"": 1.0, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 GRES = re.compile(
@@ -18,6 +18,7 @@ RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 SHOWN = 80  # characters of a text in a message
 REMEMBERED = 8192  # texts whose meaning is kept: thousands of jobs write the same few
 NOTHING = ("", "(null)", "N/A", "n/a")
+MOST = NUMBER - 1  # of anything: a held job may ask for numbers of twenty digits, and a snapshot must have none of these
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def memory_mib(value: str, text: str = "") -> int:
 
 def _whole(value: str, text: str, unit: float = 1.0) -> int:
     try:
-        return round(float(value) * unit) if unit != 1.0 else int(float(value))
+        return min(round(float(value) * unit) if unit != 1.0 else int(float(value)), MOST)
     except (ValueError, OverflowError):  # the latter: infinite
         raise SlurmError(f"a resource must have a number, got '{value[:40]}' in '{text[:SHOWN]}'") from None
 
@@ -137,5 +138,6 @@ def requested_gpus(
     ]
     kinds = {kind for name, kind, _ in asked if name == "gpu"}
     shards = has.shards or sum(count for name, _, count in asked if name == "shard")
+    gpus = has.gpu_count or sum(count for name, _, count in asked if name == "gpu")
     kind = next(iter(kinds)) if state == "PENDING" and len(kinds) == 1 else has.gpu_type
-    return RequestedGpus(has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards)
+    return RequestedGpus(min(gpus, GPUS), kind, min(shards, MOST))
