@@ -236,7 +236,8 @@ def test_a_model_without_speeds_is_known_all_the_same_and_nothing_was_tried(tmp_
 def test_without_slurm_the_other_ways_are_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     remedy = "use --offline --history FILE, or --snapshot FILE"
-    for words in ("squeue is not on the PATH", "Could not establish a configuration source"):
+    no_conf = "this machine finds no slurm.conf; set SLURM_CONF, or run this on a node of the cluster"
+    for words in ("squeue is not on the PATH", f"Could not establish a configuration source; {no_conf}"):
         said = shunter("--by", "+1h", "--time", 5)
         assert said.exit_code == 2
         assert f"Slurm can't be reached ({words}); {remedy}" in " ".join(said.output.split())
