@@ -44,6 +44,7 @@ from shunter.report import so_far
 from shunter.report.so_far import JobsBetween
 from shunter.report.terminal.autopilot import autopilot_view
 from shunter.setup import set_up
+from shunter.sim.engine import Simulator
 from shunter.testing.live import habitual
 
 BASE, BEST = "fifo:backfill=easy", "sjf:backfill=easy"
@@ -255,8 +256,6 @@ def test_copies_differ_by_about_one_percent_and_keep_limits() -> None:
 @pytest.fixture(scope="module")
 def begun(past: PastDays):
     """A cluster after two days with the baseline, and what the baseline remembers."""
-    from shunter.sim.engine import Simulator
-
     simulator = Simulator(past.trace, past.cluster)
     at = int(past.trace.submit[0]) + 2 * DAY
     return simulator, simulator.run(registry.policy(BASE), until=at), at
@@ -349,6 +348,24 @@ def test_the_guard_judges_fairness_by_guessed_run_times(begun) -> None:
     assert short < long == 1
 
 
+def test_a_shadow_does_not_know_how_often_jobs_will_still_fail() -> None:
+    jobs = habitual(60, 16, 1.5)
+    twice = dataclasses.replace(jobs, failures=jobs.failures + 2, fail_after=jobs.fail_after * 0 + 60_000)
+    reliable, failing = (Simulator(trace, clusters.load("2x8")) for trace in (jobs, twice))
+
+    def ends(begin: Simulator, real: Simulator) -> list[int]:
+        shadows = BaselineShadows(BASE, begin, None, 0, 0)
+        (shadow,) = shadows.by_guess(real, [jobs.duration], int(jobs.submit[-1]) + 30 * DAY)
+        return shadow.world.jobs[w.ENDED_AT].tolist()
+
+    before = ends(failing, failing)
+    assert min(before) > 0
+    assert before == ends(reliable, reliable)
+    over = failing.fork()
+    over.run(registry.policy(BASE))
+    assert ends(failing, over) != before  # what has failed is known
+
+
 @pytest.mark.usefixtures("few_are_enough")
 def test_a_tail_beyond_the_limit_is_handed_back(begun) -> None:
     fine, tight = (dataclasses.replace(QUICK, worst_p99=worst) for worst in (10.0, 0.1))
@@ -409,7 +426,7 @@ def test_optimal_keeps_the_limits_too(trace_file: Path) -> None:
     setup = set_up(trace_file, "2x8", since="+4", checkpointable="none")
     for worst, choices in ((10.0, {BASE, BEST}), (0.1, {BASE})):
         limits = dataclasses.replace(QUICK, worst_p99=worst)
-        run = PilotReplay(setup, ReplayOptions(candidates(), limits, every=DAY)).optimal()
+        run = PilotReplay(setup, ReplayOptions(candidates(), limits, every=DAY)).optimal(BASE)
         assert {each.policy for each in run.decisions} <= choices
     assert run.decisions
 

@@ -433,11 +433,16 @@ class Simulator:
         twin._plan = w.new_decision(self.world)  # noqa: SLF001
         return twin
 
-    def fork_with(self, durations: I64) -> Simulator:
-        """A fork in which the jobs take other times than the trace says: one of many futures."""
+    def fork_with(self, durations: I64, failures: I64 | None = None) -> Simulator:
+        """A fork in which the jobs take other times than the trace says: one of many futures.
+
+        ``failures`` says how often each will still fail; without it they fail as in the trace.
+        """
         if durations.shape != (len(self.trace),) or (durations < 1).any():
             raise InvariantError(f"there must be {len(self.trace)} durations above 0 ms, one for each job")
         twin = self.fork()
+        if failures is not None:
+            twin._state.truth[state.FAILURES] = failures  # noqa: SLF001
         twin._take(durations)  # noqa: SLF001
         return twin
 
@@ -490,6 +495,12 @@ class Simulator:
         """The run times that the jobs of this simulation take (ms): the truth, which no policy may see."""
         durations: I64 = self._state.truth[state.DURATION]
         return durations
+
+    @property
+    def failures(self) -> I64:
+        """How often the jobs of this simulation will still fail: the truth, too."""
+        failures: I64 = self._state.truth[state.FAILURES]
+        return failures
 
     def _start_warm(self, job: int, gpus: Sequence[int], done: int) -> None:
         if not 0 <= job < len(self.trace) or self.world.jobs[w.STATE, job] != w.FUTURE:

@@ -18,7 +18,7 @@ RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 SHOWN = 80  # characters of a text in a message
 REMEMBERED = 8192  # texts whose meaning is kept: thousands of jobs write the same few
 NOTHING = ("", "(null)", "N/A", "n/a")
-MOST = NUMBER - 1  # of anything: a held job may ask for numbers of twenty digits, and a snapshot must have none of these
+MOST = NUMBER - 1  # of anything: a held job may ask for numbers of twenty digits, which no snapshot may have
 
 
 @dataclass(frozen=True)

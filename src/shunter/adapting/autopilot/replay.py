@@ -25,6 +25,7 @@ from shunter.adapting.autopilot.rule import (
     AutopilotLimits,
     PastDays,
     PilotAction,
+    best_few,
     past_days,
 )
 from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, WatchedDay
@@ -43,7 +44,6 @@ from shunter.setup import Setup
 from shunter.sim.engine import Simulator
 from shunter.simulation import Draw, simulator_for
 from shunter.traces.checkpointable import with_checkpointable
-from shunter.tuning.sampling import sampled, search_named
 from shunter.world import F64, I64
 
 BASELINE, FIXED, PILOT, OPTIMAL = "baseline", "fixed", "autopilot", "optimal"
@@ -258,7 +258,7 @@ class PilotReplay:
             progress(min(done[0], total), total)
 
         runs[PILOT] = self.piloted(step)
-        runs[OPTIMAL] = self.optimal(step)
+        runs[OPTIMAL] = self.optimal(fixed, step)
         return PilotStudy(self.options, runs, self._draw.trace.submit, self.begin)
 
     @property
@@ -324,15 +324,16 @@ class PilotReplay:
 
     # -- the oracle
 
-    def optimal(self, step: Callable[[], None] = lambda: None) -> PilotedRun:
-        """The choice of each period by what really comes in it."""
+    def optimal(self, fixed: str, step: Callable[[], None] = lambda: None) -> PilotedRun:
+        """The choice of each period by what really comes in it; the one that Fixed made is always tried, too."""
         simulator, text = self._simulator(), self.options.candidates.baseline
         memory: Memory | None = None
         decisions: list[ReplayedDecision] = []
+        shortlist: list[str] = []
         for at in self._instants(self.options.every):
             if at > self.begin:
                 memory = simulator.run(registry.policy(text), until=at, memory=memory)
-            best = self._best_of_truth(simulator, memory, text, at)
+            best, *shortlist = self._best_of_truth(simulator, memory, [text, fixed, *shortlist], at)
             decisions.append(ReplayedDecision(at, PilotAction.SWITCH, text, best, "the truth", ""))
             if best != text:
                 text, memory = best, registry.policy(best).start(simulator.cluster, memory)
@@ -340,8 +341,8 @@ class PilotReplay:
         simulator.run(registry.policy(text), memory=memory)
         return PilotedRun(jct_of(simulator), _fair(simulator), tuple(decisions))
 
-    def _best_of_truth(self, simulator: Simulator, memory: Memory | None, text: str, now: int) -> str:
-        """The best for what comes until the next decision, and in a week at least, within the limits."""
+    def _best_of_truth(self, simulator: Simulator, memory: Memory | None, first: Sequence[str], now: int) -> list[str]:
+        """The best few for what comes until the next decision, and in a week at least, within the limits."""
         horizon, candidates = now + max(self.options.every, FORESIGHT), self.options.candidates
         limit = most_decisions(len(simulator.trace))
 
@@ -361,11 +362,8 @@ class PilotReplay:
                 return math.inf
             return found.seconds
 
-        begin = list(dict.fromkeys((text, *candidates.first)))
-        if not candidates.spaces:
-            return min(begin, key=value)
-        search = search_named("random", candidates.spaces, max(self.options.limits.budget, len(begin)), now % 1000)
-        return sampled(search, begin, lambda texts: [value(text) for text in texts])
+        budget = self.budget if now == self.begin else self.options.limits.budget
+        return best_few(candidates, first, budget, self.options.seed, now, value) or [first[0]]
 
 
 def _fair(simulator: Simulator) -> float:

@@ -216,6 +216,21 @@ def trial_days_empty(past: PastDays, check_days: float) -> bool:
     return not late.any() or bool(late.all())
 
 
+def best_few(
+    candidates: Candidates, begin: Sequence[str], budget: int, seed: int, now: int, value: Callable[[str], float]
+) -> list[str]:
+    """The best of a search, which tries ``begin``, too, the best first; those that do the same count once."""
+    begin = list(dict.fromkeys((*begin, *candidates.first)))
+    runs = max(budget, len(begin)) if candidates.spaces else len(begin)
+    hour = now // HOUR  # other settings at each decision: what searches find adds up
+    search = search_named("random", candidates.spaces, runs, seed + hour)
+    sampled(search, begin, lambda texts: [value(text) for text in texts])
+    different: dict[float, str] = {}
+    for text in sorted(search.seen, key=search.seen.__getitem__):
+        different.setdefault(search.seen[text], text)
+    return [text for found, text in different.items() if math.isfinite(found)][:FINALISTS]
+
+
 class _Trial:
     """The candidates on the same past days, and on copies of them with slightly other run times."""
 
@@ -254,18 +269,7 @@ class _Trial:
 
     def searched(self, begin: Sequence[str], budget: int) -> list[str]:
         """The best policies within the limits, the best first; those that do the same count once."""
-        spaces = self.pilot.candidates.spaces
-        begin = list(dict.fromkeys((*begin, *self.pilot.candidates.first)))
-        values = {text: self.value(text) for text in begin}
-        if spaces and budget > len(begin):
-            hour = self.past.now // HOUR  # other settings at each decision: what searches find adds up
-            search = search_named("random", spaces, budget, self.pilot.seed + hour)
-            sampled(search, begin, lambda texts: [self.value(text) for text in texts])
-            values = search.seen
-        different: dict[float, str] = {}
-        for text in sorted(values, key=values.__getitem__):
-            different.setdefault(values[text], text)
-        return [text for value, text in different.items() if math.isfinite(value)][:FINALISTS]
+        return best_few(self.pilot.candidates, begin, budget, self.pilot.seed, self.past.now, self.value)
 
     def best(self, texts: Sequence[str]) -> str:
         """The best of these within the limits; of equals the first."""

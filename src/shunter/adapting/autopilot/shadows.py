@@ -72,8 +72,8 @@ class BaselineShadows:
 
         The day before is judged again, because more run times are known by now.
         """
-        by_guess = [self.twin(guessed, copy, until) for copy, guessed in enumerate(guesses)]
-        in_truth = [self.twin(self.begin.durations, copy, until) for copy in range(SHADOWS)]
+        by_guess = self.by_guess(real, guesses, until)
+        in_truth = [self.twin(self.begin.durations, self.begin.failures, copy, until) for copy in range(SHADOWS)]
         seen, true = over_shadows(real, by_guess, since, until), over_shadows(real, in_truth, since, until)
         known_late = since - DAY >= self.since
         before = float(over_shadows(real, by_guess, since - DAY, since).min()) if known_late else 0.0
@@ -96,9 +96,15 @@ class BaselineShadows:
         mean_seen, mean_true = 1 / float(np.mean(1 / seen)), 1 / float(np.mean(1 / true))
         return WatchedDay(until, mean_seen, float(seen.min()), mean_true, float(true.min()), before, p99, fair, why)
 
-    def twin(self, durations: I64, copy: int, until: int) -> Simulator:
-        """A shadow up to an instant: the baseline with these run times, or those of a copy."""
-        twin = self.begin.fork_with(_longer(self.begin, near_times(durations, self.begin.trace.limit, copy, self.seed)))
+    def by_guess(self, real: Simulator, guesses: Sequence[I64], until: int) -> list[Simulator]:
+        """The shadows as far as a site can know them: a job fails in them as often as it did until now."""
+        failed = self.begin.failures - real.failures
+        return [self.twin(guessed, failed, copy, until) for copy, guessed in enumerate(guesses)]
+
+    def twin(self, durations: I64, failures: I64, copy: int, until: int) -> Simulator:
+        """A shadow up to an instant: the baseline with these run times, or those of a copy, and these failures."""
+        near = near_times(durations, self.begin.trace.limit, copy, self.seed)
+        twin = self.begin.fork_with(_longer(self.begin, near), failures)
         twin.run(self.base, memory=self.base.start(twin.cluster, self.memory), until=until)
         return twin
 
