@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import signal
@@ -155,6 +156,21 @@ def test_the_time_from_which_it_is_judged_can_be_given():
         tune(trace, validate=f"{GAP}")
 
 
+def test_jobs_that_had_not_ended_when_later_ones_begin_are_counted():
+    """A site would not have known how long they take, and the search does."""
+    long = [*SHORT_ONES_BEHIND[:-1], (20, GAP, 8)]
+    trace = jobs_of(*[SHORT_ONES_BEHIND] * 9, long, *[ALONE] * 10)
+    found = tune(trace, validate=f"{10 * GAP}")
+    short = sum(took * gpus for _, took, gpus in SHORT_ONES_BEHIND)
+    assert (found.open_jobs.jobs, found.jobs[0]) == (1, 100)
+    assert found.open_jobs.gpu_time == pytest.approx(8 * GAP / (10 * short - 10 + 8 * GAP))
+    console = Console(width=100, file=io.StringIO())
+    console.print(tuning_view(found.as_dict()))
+    said = " ".join(console.file.getvalue().split())
+    assert "1 job that settings were chosen on, with 39.8 % of their GPU time, had not ended when these begin" in said
+    assert tune(trace, validate="none").as_dict()["validation"] is None
+
+
 def test_a_machine_that_is_sized_for_the_jobs_is_the_same_for_both_parts():
     from shunter.tuning.tuning import prepared
 
@@ -232,7 +248,7 @@ def shown(*arguments):
 def test_on_the_command_line():
     found = json.loads(shown("-p", "sjf", "--try", "blocking=strict/skip", "--json").stdout)
     assert found["best"]["policy"] in {each["policy"] for each in found["tried"]} == {"sjf", "sjf:blocking=skip"}
-    assert found["validation"] == {"on": "other draws of the jobs", "jobs": 150}
+    assert found["validation"] == {"on": "other draws of the jobs", "jobs": 150, "open": {"jobs": 0, "gpu_time": 0.0}}
     assert found["objective"] == "jct"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,24 @@ class Tried:
         }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class OpenJobs:
+    """Jobs that settings were chosen on and that had not ended when the later jobs begin, even if none waited.
+
+    The search knows their run times, and a site would not have known them then.
+    """
+
+    jobs: int = 0
+    gpu_time: float = 0.0  # their share
+
+    @classmethod
+    def at(cls, trace: Trace, instant: int) -> OpenJobs:
+        """Those of a trace."""
+        ended = trace.submit + np.maximum(trace.recorded_wait, 0) + trace.duration
+        took, late = trace.duration.astype(np.float64) * trace.gpus, ended > instant
+        return cls(int(late.sum()), float(took[late].sum() / took.sum()))
+
+
 @dataclass(frozen=True, eq=False)
 class Tuning:
     """What a search found: all settings that were tried, the best first, and what is left of their gain on others.
@@ -93,6 +111,7 @@ class Tuning:
     choosable: int = 0  # ... of this many
     against: bool = False  # whether the best is compared with another policy than the one that was searched
     users: bool = True  # whether jobs name their users
+    open_jobs: OpenJobs = OpenJobs()
 
     @property
     def best(self) -> Tried:
@@ -107,7 +126,7 @@ class Tuning:
     def as_dict(self) -> dict[str, Any]:
         """For scripts."""
         first = self.objectives[0]
-        judged = {"on": self.where, "jobs": self.jobs[1]} if self.where else None
+        judged = {"on": self.where, "jobs": self.jobs[1], "open": asdict(self.open_jobs)} if self.where else None
         return {
             "objective": first, "objectives": list(self.objectives), "given": self.given,
             "best": self.best.as_dict(first), "front": [each.policy for each in self.front],
@@ -145,6 +164,7 @@ class SearchTask:
     budget: int = 0  # settings that are drawn
     method: str = "grid"
     searched: str = ""  # the policy whose values are gone through
+    open_jobs: OpenJobs = OpenJobs()
 
     @property
     def against(self) -> bool:
@@ -296,7 +316,8 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     where = DRAWN if drawn else f"{LATER} (from {validate or _when(whole, split)} on)" if split else ""
     jobs = (len(window) - later, len(window) if drawn else later)
     task = SearchTask(given, grid, tuple(dict.fromkeys(objectives)), ground, place, after, where, jobs)
-    task = replace(task, searched="" if policy == ANY else resolve(policy).text)
+    still_open = OpenJobs.at(searched, round(float(split) * 1000)) if split else OpenJobs()
+    task = replace(task, searched="" if policy == ANY else resolve(policy).text, open_jobs=still_open)
     drawn_settings = budget or (BUDGET_OF_ALL if policy == ANY else BUDGET)
     return replace(task, spaces=spaces, budget=drawn_settings, method=method) if spaces else task
 
@@ -374,7 +395,7 @@ def tuned(
     policies = tuple(each for each in task.begun if each in task.plain) if len(task.plain) > 1 else ()
     return Tuning(
         task.objectives, task.policy, tuple(rows), tuple(verdicts), task.where, task.jobs, repeat, seed, runs.ran,
-        task.method, policies, len(task.plain), task.against, users,
+        task.method, policies, len(task.plain), task.against, users, task.open_jobs,
     )  # fmt: skip
 
 

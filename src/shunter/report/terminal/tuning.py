@@ -31,10 +31,24 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
         parts += [Text(""), Text(f" On {where} that the search did not see, {counted(jobs, 'job')}:")]
         label = "compared with" if found["against"] else "as given"
         parts.append(_table(unseen, {found["given"]: label}, False))
+        parts += _open_jobs(found["validation"]["open"])
     if found["search"] != "grid" and found["best"]["policy"] != found["given"]:
         parts += [Text(""), Text(" What the best buys and costs there:"), _effects(found), Text(f" {RHO}.")]
     parts += [Text(f" {verdict['words']}") for verdict in found["verdicts"]]
     return Group(*parts)
+
+
+def _open_jobs(still_open: Mapping[str, Any]) -> list[RenderableType]:
+    if not still_open["jobs"]:
+        return []
+    many, part = counted(still_open["jobs"], "job"), share(still_open["gpu_time"])
+    return [
+        Text(
+            f" {many} that settings were chosen on, with {part} of their GPU time, had not ended when these begin, even"
+            " if none waited. The search knows their run times, and a site would not have known them then.",
+            style="dim",
+        )
+    ]
 
 
 def _effects(found: Mapping[str, Any]) -> RenderableType:
