@@ -172,6 +172,23 @@ def test_rejecting_saves_runs_and_says_why(method: str) -> None:
     assert len(coordinates(space)) == len(space.categories)
 
 
+@pytest.mark.parametrize("method", ["tpe", "cmaes"])
+def test_samplers_of_optuna_learn_from_proposals_with_frozen_settings(method: str) -> None:
+    pytest.importorskip("optuna")
+    pytest.importorskip("cmaes")
+    inner = search_named(method, [space_of("tiresias")], 40, 0)
+    search = RejectingSearch(inner, TriedSettings(), {}, ("late",), "tiresias", 0)
+    search.tell(search.ask(), [1.0])
+    search._frozen = {at: 0.5 for at, count in enumerate(inner.spaces[0].categories) if count}
+    frozen = search.ask()
+    search.tell(frozen, [math.inf])
+    told = inner._study.trials[-1]
+    assert told.value == 1.0  # as bad as the worst so far
+    points = dict(enumerate(frozen[0].point.tolist()))
+    categories = inner.spaces[0].categories
+    assert all(told.params[f"0.{at}"] == (int(points[at] * n) if n else points[at]) for at, n in enumerate(categories))
+
+
 def test_too_few_runs_make_no_model() -> None:
     tried = TriedSettings()
     for at in range(10):

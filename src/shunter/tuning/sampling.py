@@ -19,7 +19,7 @@ import numpy as np
 from shunter import extras
 from shunter.errors import RunError, did_you_mean
 from shunter.seeding import rng
-from shunter.tuning.spaces import PolicySpace
+from shunter.tuning.spaces import PolicySpace, category
 from shunter.world import F64
 
 METHODS = ("random", "bluefin", "bluefin-one", "tpe", "cmaes")
@@ -233,8 +233,8 @@ class OptunaSearch(SettingSearch):
             made = optuna.samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
         else:
             made = optuna.samplers.TPESampler(seed=seed, multivariate=False)
-        self._study = optuna.create_study(sampler=made)
-        self._trials: dict[int, Any] = {}
+        self._optuna, self._study = optuna, optuna.create_study(sampler=made)
+        self._trials: dict[DrawnSettings, Any] = {}  # of proposals that have no value yet
 
     def ask(self) -> list[DrawnSettings]:
         """One; a sampler learns from each."""
@@ -248,7 +248,7 @@ class OptunaSearch(SettingSearch):
             )
             point.append((value + 0.5) / count if count else value)
         found = self.candidate(space, np.array(point))
-        self._trials[id(found)] = trial
+        self._trials[found] = trial
         return [found]
 
     def tell(self, candidates: Sequence[DrawnSettings], values: Sequence[float]) -> None:
@@ -256,7 +256,25 @@ class OptunaSearch(SettingSearch):
         super().tell(candidates, values)
         worst = max((value for value in self.seen.values() if math.isfinite(value)), default=1.0)
         for each, value in zip(candidates, values, strict=True):
-            self._study.tell(self._trials.pop(id(each)), value if math.isfinite(value) else worst)
+            found = value if math.isfinite(value) else worst
+            trial = self._trials.pop(each, None)
+            if trial is None:  # a proposal that was changed before it was run
+                self._study.add_trial(self._completed(each, found))
+            else:
+                self._study.tell(trial, found)
+
+    def _completed(self, settings: DrawnSettings, value: float) -> Any:
+        """A trial of settings that the sampler did not propose."""
+        distributions = self._optuna.distributions
+        params: dict[str, Any] = {"policy": settings.space}
+        ranges: dict[str, Any] = {"policy": distributions.CategoricalDistribution(range(len(self.spaces)))}
+        for at, count in enumerate(self.spaces[settings.space].categories):
+            name, coordinate = f"{settings.space}.{at}", float(settings.point[at])
+            params[name] = category(coordinate, count) if count else min(max(coordinate, 0.0), 1.0)
+            ranges[name] = (
+                distributions.CategoricalDistribution(range(count)) if count else distributions.FloatDistribution(0, 1)
+            )
+        return self._optuna.trial.create_trial(params=params, distributions=ranges, value=value)
 
 
 def search_named(method: str, spaces: Sequence[PolicySpace], budget: int, seed: int) -> SettingSearch:
