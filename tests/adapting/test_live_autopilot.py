@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shunter.adapting.autopilot import site_jobs
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.live import LivePilot
 from shunter.adapting.autopilot.rule import AutopilotLimits, PilotAction, PilotVerdict
@@ -217,6 +218,14 @@ def test_ended_jobs_are_kept_once_and_come_back_if_they_could_not_be_written() -
     assert [job.id for job in taken] == ["1"]
     jobs.put_back(taken)
     assert len(jobs) == 1
+
+
+def test_of_too_many_ended_jobs_the_last_ones_are_kept(monkeypatch) -> None:
+    monkeypatch.setattr(site_jobs, "MOST", 3)
+    jobs = JobsToKeep()
+    jobs.put_back([LiveJob(name, name, "COMPLETED") for name in "45"])
+    jobs.put_back([LiveJob(name, name, "COMPLETED") for name in "123"])
+    assert [job.id for job in jobs.take()] == ["3", "4", "5"]
 
 
 def test_unfinished_jobs_have_predicted_run_times_and_no_stops() -> None:

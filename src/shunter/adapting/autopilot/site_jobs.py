@@ -49,8 +49,8 @@ class JobsToKeep:
         return found
 
     def put_back(self, jobs: Sequence[LiveJob]) -> None:
-        """They could not be written: keep them for the next time."""
-        self._ended.extendleft(reversed(jobs))
+        """They could not be written: keep them for the next time, except the oldest where there are too many."""
+        self._ended = deque([*jobs, *self._ended], maxlen=self._ended.maxlen)
 
 
 def trace_of(jobs: Sequence[LiveJob], machines: Machines, now: int) -> Trace:
