@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from shunter.generating import repository
 from shunter.generating.known_jobs import HOUR
-from shunter.generating.repository import MOST_JOBS, WorkloadRepository, with_past
+from shunter.generating.repository import MOST_JOBS, MOST_NAME, WorkloadRepository, with_past
 from shunter.model import Trace
 
 COLUMNS = ("submit", "duration", "gpus", "cpus", "mem_gib")
@@ -45,6 +46,16 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
         assert named(found, column) == named(jobs.select(np.arange(32)), column)
     assert found.users[0] == "bob"  # codes of the run stay as they are
     assert kept.problems == []
+
+
+def test_long_names_are_cut_and_spoil_no_hour(tmp_path: Path) -> None:
+    kept, jobs = WorkloadRepository(tmp_path), some_jobs()
+    kept.add(replace(jobs, users=("a" * 300, "bob")))
+    kept.add(some_jobs(4, first=40))
+    found = kept.read(jobs, 100 * HOUR)
+    assert kept.problems == []
+    assert len(found) == 44
+    assert max(map(len, found.users)) == MOST_NAME
 
 
 def test_a_job_is_kept_once_and_the_oldest_hours_go(tmp_path: Path) -> None:

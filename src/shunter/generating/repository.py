@@ -105,7 +105,7 @@ def _hour(path: Path) -> int:
 
 
 def _frame(jobs: Trace) -> pl.DataFrame:
-    """Jobs as a table."""
+    """Jobs as a table; names are cut to the length that a file may have."""
     import polars as pl
 
     columns: dict[str, pl.Series] = {"job_id": pl.Series(jobs.job_id.tolist(), dtype=pl.String)}
@@ -113,7 +113,7 @@ def _frame(jobs: Trace) -> pl.DataFrame:
     for name in NAMES:
         known = (*getattr(jobs, Trace.names_of(name)), "")  # the code -1 is the last
         columns[name] = pl.Series([known[code] for code in getattr(jobs, name).tolist()], dtype=pl.String)
-    return pl.DataFrame(columns)
+    return pl.DataFrame(columns).with_columns(pl.col(pl.String).str.slice(0, MOST_NAME))
 
 
 def _checked(frame: pl.DataFrame, hour: int) -> pl.DataFrame:
