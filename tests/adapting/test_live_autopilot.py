@@ -278,6 +278,17 @@ def test_jobs_that_could_not_be_kept_are_tried_again_and_no_problem_ends_a_round
     assert source.remark == "can't tell yet, because no more processes"
 
 
+def test_without_threads_there_is_no_search_and_rounds_go_on(tmp_path: Path, monkeypatch) -> None:
+    source, current = pilot(tmp_path), one_round()
+    source.begin("", None)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError("no more threads")))
+        assert source.choose(current, BASE) is None
+    assert source.remark == "can't tell yet, because no more threads"
+    assert not source._search.busy
+    source.close()
+
+
 def test_a_search_that_takes_too_long_or_dies_is_ended(tmp_path: Path) -> None:
     manager = busy()
     machines, snapshot = machines_of(manager.nodes()), manager.snapshot()

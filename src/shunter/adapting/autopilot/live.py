@@ -11,7 +11,6 @@ from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.rule import AutopilotLimits, PilotAction, PilotVerdict
 from shunter.adapting.autopilot.site_jobs import JobsToKeep, joined, trace_of
 from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask
-from shunter.errors import ShunterError
 from shunter.live import warming
 from shunter.live.backend import Round
 from shunter.live.machines import machines_of
@@ -66,13 +65,8 @@ class LivePilot:
         """What the last search has found, once it is compiled; begins another one now and then."""
         try:
             return self._chosen(current, in_force)
-        except (
-            ShunterError,
-            OSError,
-            ValueError,
-            ArithmeticError,
-        ) as problem:  # whatever it is: the policy stays, and rounds go on
-            self.remark = f"can't tell yet, because {problem}"
+        except Exception as problem:  # whatever it is, also no more threads: the policy stays, and rounds go on
+            self.remark = f"can't tell yet, because {problem or type(problem).__name__}"
             return None
 
     def _chosen(self, current: Round, in_force: str) -> PolicyChoice | None:

@@ -110,11 +110,12 @@ class BackgroundSearch:
     def start(self, task: PilotTask) -> None:
         """Begin a search."""
         context = multiprocessing.get_context("spawn")
-        self._pipe, far = context.Pipe(duplex=False)
-        self._process = context.Process(target=_work, args=(task, far, os.getpid()), daemon=True, name="autopilot")
+        near, far = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(task, far, os.getpid()), daemon=True, name="autopilot")
+        starting = threading.Thread(target=self._start, args=(process, far), daemon=True)
         self._begun, self._failed = time.monotonic(), ""
-        self._starting = threading.Thread(target=self._start, args=(self._process, far), daemon=True)
-        self._starting.start()
+        starting.start()  # if there are no more threads, no search is under way
+        self._process, self._pipe, self._starting = process, near, starting
 
     def _start(self, process: SpawnProcess, far: Connection) -> None:
         try:
