@@ -16,7 +16,7 @@ from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Round
 from shunter.live.backing_out import back_out
 from shunter.live.controller import Mode, RoundResult
-from shunter.live.journal import DONE, GUARD, INTENT, STOP, Journal
+from shunter.live.journal import ABANDONED, DONE, GUARD, INTENT, STOP, Journal
 from shunter.live.journal_file import DamagedError
 from shunter.live.metrics import Metrics
 from shunter.live.running import ControllerSettings, policy_of, run
@@ -127,6 +127,41 @@ def test_a_switch_is_refused_in_the_moment_of_a_hand_back(tmp_path: Path) -> Non
         with pytest.raises(LiveError, match="the policy stays: enough"):
             SwitchLog(book).intend(BASE, OTHER, "", "")
         assert SwitchLog(book).intend(OTHER, BASE, "", "", back=True)
+
+
+def test_a_source_that_fails_once_costs_a_round_and_no_more(tmp_path: Path) -> None:
+    @dataclass
+    class Odd(Scripted):
+        def choose(self, current: Round, in_force: str) -> PolicyChoice | None:
+            self.seen.append(current)
+            if len(self.seen) == 2:
+                raise KeyError("odd job")
+            return None
+
+    silences: list[LiveError] = []
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.0, 0.0), rounds=3)
+    source = Odd()
+    run(source, busy(), tmp_path / "journal.db", settings, on_silence=silences.append)
+    assert len(source.seen) == 4
+    assert ["KeyError" in str(each) for each in silences] == [True]
+
+
+def test_a_policy_that_can_not_start_is_refused_and_the_old_one_goes_on(tmp_path: Path, monkeypatch) -> None:
+    wanted = policy(OTHER)
+
+    def fails(self: object, cluster: object, previous: object = None) -> object:
+        if self == wanted:
+            raise ZeroDivisionError("odd job")
+        return start(self, cluster, previous)
+
+    start = type(wanted).start
+    monkeypatch.setattr(type(wanted), "start", fails)
+    with monkeypatch.context() as patched:
+        patched.setattr("shunter.live.warming.rounds", lambda _: None)
+        results = control(busy(), tmp_path / "journal.db", Scripted())
+    assert {result.policy for result in results} == {BASE}
+    assert results[1].switch.refused == "it could not start: ZeroDivisionError: odd job"
+    assert log_of(tmp_path / "journal.db")[-1] == (BASE, OTHER, ABANDONED)
 
 
 def test_a_controller_that_was_killed_after_the_intent_goes_on_with_the_new_policy(tmp_path: Path) -> None:

@@ -19,14 +19,13 @@ from shunter.live.releasing import release
 from shunter.live.rivals import rivals
 from shunter.live.snapshot import Snapshot
 from shunter.live.sources import PolicySource, source_of
-from shunter.live.switching import PolicyInForce, PolicySwitch
+from shunter.live.switching import BAD_DATA, PolicyInForce, PolicySwitch
 from shunter.live.watchdog import ensure
 from shunter.model import View
 from shunter.protocols import Policy
 from shunter.texts import counted
 
 Observe = Callable[[RoundResult], None]
-BAD_DATA = (ArithmeticError, LookupError, MemoryError, ValueError)  # what a job's odd request may lead to
 
 
 @dataclass
@@ -58,8 +57,8 @@ class Rounds:
         if view is None:
             return False
         switching = self.in_force
-        self._switch = switching.consider(self.backend.current) or self._switch  # another policy may take over
         try:
+            self._switch = switching.consider(self.backend.current) or self._switch  # another policy may take over
             decide(self.backend, switching.policy, view, switching.memory)  # it plans on paper until its plan is empty
         except BAD_DATA as problem:
             self._failed("a decision", problem)

@@ -18,6 +18,8 @@ from shunter.live.switch_log import SwitchLog
 from shunter.protocols import Memory, Policy
 from shunter.registry import text
 
+BAD_DATA = (ArithmeticError, LookupError, MemoryError, ValueError)  # what a job's odd request may lead to
+
 
 @dataclass(frozen=True)
 class PolicySwitch:
@@ -104,6 +106,8 @@ class PolicyInForce:
             self._take(choice, wanted, back)
         except ShunterError as problem:
             return self._refuse(wanted, str(problem))
+        except BAD_DATA as problem:
+            return self._refuse(wanted, f"it could not start: {type(problem).__name__}: {problem}")
         self._refused = ""
         return wanted
 
