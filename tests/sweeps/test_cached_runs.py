@@ -56,6 +56,35 @@ def test_other_sources_have_another_store(runs, monkeypatch):
         assert changed.folder != mine.folder
 
 
+def test_a_store_changes_with_every_room_that_its_runs_use(runs, tmp_path, monkeypatch):
+    package = tmp_path / "shunter"
+    for room in ("sweeps", "adapting", "generating"):
+        (package / room).mkdir(parents=True)
+        (package / room / "one.py").write_text("1")
+    monkeypatch.setattr(cached_runs, "__file__", str(package / "sweeps" / "cached_runs.py"))
+    with cached_store("adapting", COLUMNS, ["generating"]) as before:
+        pass
+    (package / "generating" / "one.py").write_text("2")
+    with cached_store("adapting", COLUMNS, ["generating"]) as after:
+        assert after.folder != before.folder
+
+
+def test_the_runs_of_autosched_use_no_room_that_is_not_counted():
+    """The version counts all rooms but a few; of these, kept runs may use those that are named alone."""
+    import re
+    from pathlib import Path
+
+    import shunter
+    from shunter.compiled import WITHOUT_KERNELS
+    from shunter.reproduce.autosched.keeping import USES
+
+    package = Path(shunter.__file__).parent
+    counted = {"adapting", "sweeps", *USES}
+    sources = [path for room in ("adapting", *USES) for path in (package / room).glob("*.py")]
+    used = {room for path in sources for room in re.findall(r"^from shunter\.(\w+)", path.read_text(), re.MULTILINE)}
+    assert used & {*WITHOUT_KERNELS} <= counted
+
+
 def test_an_engine_lasts_until_it_breaks():
     from contextlib import contextmanager
 

@@ -28,12 +28,14 @@ MONTH = 30 * 86_400  # what was run longer ago is run again
 
 
 @contextmanager
-def cached_store(room: str, columns: Mapping[str, str]) -> Iterator[Store]:
+def cached_store(room: str, columns: Mapping[str, str], uses: Sequence[str] = ()) -> Iterator[Store]:
     """The store of a room of this package, such as ``reproduce``, for the present state of all sources.
+
+    ``uses``: other rooms that decide what its rows say, of those that the version does not count.
 
     Where no folder is private, it is a temporary one: runs that others could have put there would be believed.
     """
-    name = f"{room}-{_sources(room)}"
+    name = f"{room}-{_sources(room, *uses)}"
     with tempfile.TemporaryDirectory(prefix="shunter-") as temporary:
         try:
             parent = caches.private(caches.user_folder("runs", VARIABLE))
@@ -44,10 +46,11 @@ def cached_store(room: str, columns: Mapping[str, str]) -> Iterator[Store]:
         yield store
 
 
-def _sources(room: str) -> str:
+def _sources(*rooms: str) -> str:
     """A hash of everything that decides what rows say: the version, and the sources that it does not count."""
     package, digest = Path(__file__).parents[1], hashlib.blake2b(code_version().encode(), digest_size=8)
-    for source in sorted((*(package / "sweeps").glob("*.py"), *(package / room).rglob("*.py"))):
+    others = (source for room in rooms for source in (package / room).rglob("*.py"))
+    for source in sorted((*(package / "sweeps").glob("*.py"), *others)):
         digest.update(source.read_bytes())
     return digest.hexdigest()
 

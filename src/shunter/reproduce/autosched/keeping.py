@@ -23,6 +23,7 @@ COLUMNS = {
     "content": TEXTS,  # pieces of JSON: with a number for each job it is longer than a text may be
     **dict.fromkeys(("begun", "seconds", "cpu_s"), NUMBER),
 }
+USES = ("generating", "tuning")  # rooms beside ``adapting`` that decide what comes of a run
 SERIES = ("jct", "rho")
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from shunter.model import GPU
 from shunter.processes import Progress
 from shunter.report.bootstrap import Estimate, drawn_quantiles, draws_of, estimate
 from shunter.reproduce.autosched.design import DATA, OBJECTIVES, AutoschedPart, setup_of
-from shunter.reproduce.autosched.keeping import COLUMNS, KeptRuns
+from shunter.reproduce.autosched.keeping import COLUMNS, USES, KeptRuns
 from shunter.reproduce.autosched.paper import (
     GAINS,
     NOT_MEASURED,
@@ -277,7 +277,7 @@ def run(part: AutoschedPart, progress: Progress = lambda done, total: None) -> A
     cells: dict[tuple[str, str], list[AdaptingStudy]] = {}
     facts, made_up, done = {}, False, 0
     total = len(part.data) * len(part.policies) * part.repeat
-    with cached_store("adapting", COLUMNS) as store:
+    with cached_store("adapting", COLUMNS, USES) as store:
         for data in part.data:
             setup, made_up = setup_of(data, part.days, part.seed, part.machines(data))
             facts[data] = _facts(setup)
@@ -302,7 +302,8 @@ def _cell(
     study = work.run(progress, by_past, own)
     for name, options in part.ablated(policy).items() if part.ablations else ():
         other = Adapting(setup, options, repeat)
-        study.runs[name] = own.ran(name, partial(other.adapted, AUTOSCHED, by_past.policy))
+        ablated = dataclasses.replace(own, about=(*own.about, str(options)))
+        study.runs[name] = ablated.ran(name, partial(other.adapted, AUTOSCHED, by_past.policy))
     return study
 
 
