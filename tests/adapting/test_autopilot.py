@@ -60,7 +60,7 @@ def candidates(*texts: str) -> Candidates:
 @pytest.fixture(scope="module")
 def past() -> PastDays:
     trace = habitual(1000, 16, 1.1)
-    return past_days(trace, clusters.load("2x8"), int(trace.submit[-1]) + HOUR)
+    return past_days(trace, clusters.load("2x8"), int(trace.submit[-1]) + HOUR, np.ones(len(trace), np.bool_))
 
 
 # ------------------------------------------------------------------------------------------- what may be chosen
@@ -145,7 +145,7 @@ def test_it_switches_to_what_was_better_and_says_why(past: PastDays) -> None:
 
 
 def test_it_can_not_tell_without_enough_of_the_past(past: PastDays) -> None:
-    for limits, words in (("days=84,least_days=60", "days are known"), ("least_jobs=5000", "jobs are known")):
+    for limits, words in (("days=84,least_days=60", "days are known"), ("least_jobs=5000", "jobs have ended")):
         strict = AutopilotLimits.of(f"check_days=0.5,{limits if 'days' in limits else 'days=4,least_days=1,' + limits}")
         found = Autopilot(candidates(), strict).decide(past, BASE)
         assert found.answer is PilotAction.UNKNOWN
@@ -384,7 +384,7 @@ def test_jobs_between_two_instants(begun) -> None:
 
 def test_where_nobody_waits_nothing_is_searched() -> None:
     trace = habitual(300, 512, 0.05)
-    idle = past_days(trace, clusters.load("64x8"), int(trace.submit[-1]) + 1)
+    idle = past_days(trace, clusters.load("64x8"), int(trace.submit[-1]) + 1, np.ones(len(trace), np.bool_))
     found = Autopilot(candidates(), dataclasses.replace(QUICK, least_days=0.51, days=84)).decide(idle, BASE)
     assert found.answer is PilotAction.STAY
     assert found.evaluations == 0
@@ -517,7 +517,7 @@ def test_the_command_prints_the_table_and_its_json(trace_file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "cluster", "why"),
-    [("least_jobs=5000", "2x8", "jobs are known, and 5000 are needed"), ("least_jobs=50", "64x8", "jobs hardly wait")],
+    [("least_jobs=5000", "2x8", "jobs have ended, and 5000 are needed"), ("least_jobs=50", "64x8", "jobs hardly wait")],
 )
 def test_an_autopilot_that_never_searched_can_not_tell_its_aims(trace_file: Path, limits, cluster, why) -> None:
     words = ["autopilot", str(trace_file), "-c", cluster, "--since", "+7", "--candidate", BEST, "--json"]

@@ -233,9 +233,10 @@ def test_unfinished_jobs_have_predicted_run_times_and_no_stops() -> None:
     manager = busy()
     machines, snapshot = machines_of(manager.nodes()), manager.snapshot()
     present = trace_of([job for job in snapshot.jobs if not job.over], machines, now)
-    known = with_unfinished(joined(None, ended), present, dict.fromkeys(present.job_id, 9 * HOUR_MS), now + 1)
+    known, finished = with_unfinished(joined(None, ended), present, dict.fromkeys(present.job_id, 9 * HOUR_MS), now + 1)
     rows = np.isin(known.job_id.astype(str), present.job_id.astype(str))
     assert len(known) == 205
+    assert (rows == ~finished).all()
     assert (known.duration[rows] > 9 * HOUR_MS).all()
     assert not known.checkpointable.any()
 
@@ -276,6 +277,23 @@ def test_jobs_that_could_not_be_kept_are_tried_again_and_no_problem_ends_a_round
     monkeypatch.setattr(BackgroundSearch, "start", lambda *_: (_ for _ in ()).throw(OSError("no more processes")))
     assert source.choose(one_round(), BASE) is None
     assert source.remark == "can't tell yet, because no more processes"
+
+
+def test_it_does_not_decide_by_jobs_of_which_none_has_ended(tmp_path: Path) -> None:
+    machines, now = machines_of(busy().nodes()), time.time_ns() // 1_000_000
+    day = 24 * HOUR_MS
+    jobs = [
+        LiveJob(str(at), str(at), "PENDING", partition="main", submit=now - 3 * day + at * 3 * day // 200, gpus=1)
+        for at in range(200)
+    ]
+    present = trace_of(jobs, machines, now)
+    task = PilotTask(
+        tmp_path / "jobs", present.select(np.zeros(0, np.int64)), present, {}, machines.cluster, now, BASE, 99.0,
+        Candidates.of([BEST], BASE), LIMITS, 600,
+    )  # fmt: skip
+    verdict = answered(task).verdict
+    assert verdict.answer is PilotAction.UNKNOWN
+    assert verdict.why == "0 jobs have ended, and 50 are needed"
 
 
 def test_without_threads_there_is_no_search_and_rounds_go_on(tmp_path: Path, monkeypatch) -> None:

@@ -294,7 +294,7 @@ class PilotReplay:
         ended = known.finished  # how often a job will still fail is not known either
         jobs = self._all.select(np.arange(len(known)))
         jobs = dataclasses.replace(jobs, duration=durations, failures=np.where(ended, jobs.failures, 0))
-        return past_days(jobs, self.setup.cluster, now, self.options.candidates.first)
+        return past_days(jobs, self.setup.cluster, now, ended, self.options.candidates.first)
 
     def guesses(self, simulator: Simulator, now: int) -> list[I64]:
         """Run times as the site knows them now, or guesses them, for each shadow; those of jobs to come as they are."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter import registry
 from shunter.adapting.abandoning import most_decisions
@@ -27,6 +28,7 @@ from shunter.params import build, named, param
 from shunter.report.finish_fairness import FAIR
 from shunter.report.so_far import JobsBetween
 from shunter.sim.engine import Simulator
+from shunter.sim.feasibility import unfit
 from shunter.texts import counted
 from shunter.tuning.sampling import sampled, search_named
 from shunter.world import F64, I64
@@ -100,10 +102,12 @@ class PastDays:
     trace: Trace
     cluster: Cluster
     now: int  # ms
+    ended: NDArray[np.bool_]  # (jobs,) whether its run time is known
 
     def last(self, days: float) -> PastDays:
         """The jobs of the last days alone."""
-        return PastDays(self.trace.select(self.trace.submit >= self.now - round(days * DAY)), self.cluster, self.now)
+        rows = self.trace.submit >= self.now - round(days * DAY)
+        return PastDays(self.trace.select(rows), self.cluster, self.now, self.ended[rows])
 
     @property
     def days(self) -> float:
@@ -178,8 +182,8 @@ class Autopilot:
         limits = self.limits
         if past.days < limits.least_days:
             return f"{past.days:.1f} days are known, and {limits.least_days:g} are needed"
-        if len(past.trace) < limits.least_jobs:
-            return f"{counted(len(past.trace), 'job', 'are')} known, and {limits.least_jobs} are needed"
+        if (ended := int(past.ended.sum())) < limits.least_jobs:
+            return f"{counted(ended, 'job', 'have')} ended, and {limits.least_jobs} are needed"
         if trial_days_empty(past, limits.check_days):
             return f"no job came in the last {limits.check_days:g} days, or none before them"
         return ""
@@ -342,11 +346,9 @@ class _Trial:
         return f"{name}: JCT {jct:.3g} h, last days {late:.3g} h, P99 {found.p99 / 3600:.3g} h"
 
 
-def past_days(trace: Trace, cluster: Cluster, now: int, fits: Sequence[str] = ()) -> PastDays:
-    """Jobs that a cluster can run with each of these policies, submitted before now."""
-    from shunter.sim.feasibility import unfit
-
+def past_days(trace: Trace, cluster: Cluster, now: int, ended: NDArray[np.bool_], fits: Sequence[str] = ()) -> PastDays:
+    """Jobs that a cluster can run with each of these policies, submitted before now, and which of them have ended."""
     kept = trace.submit < now
     for text in fits:
         kept &= ~unfit(trace, cluster, registry.policy(text))
-    return PastDays(trace.select(np.flatnonzero(kept)), cluster, now)
+    return PastDays(trace.select(np.flatnonzero(kept)), cluster, now, ended[kept])

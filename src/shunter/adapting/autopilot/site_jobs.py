@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter.generating.durations import DurationPredictor
 from shunter.generating.known_jobs import HOUR, UNKNOWN, KnownJobs
@@ -107,8 +108,8 @@ def _text(name: str) -> str:
     return name.encode("utf-8", "replace").decode()[:MOST_NAME].replace("\0", "")
 
 
-def with_unfinished(ended: Trace, present: Trace, ran: dict[str, int], now: int) -> Trace:
-    """All jobs that a site knows; run times of those that have not ended are predicted by those that have."""
+def with_unfinished(ended: Trace, present: Trace, ran: dict[str, int], now: int) -> tuple[Trace, NDArray[np.bool_]]:
+    """All jobs that a site knows, and which have ended; from these, run times of the others are predicted."""
     known = with_past(present, ended)
     open_rows = np.isin(known.job_id.astype(str), present.job_id.astype(str))
     executed: I64 = np.array([ran.get(str(name), 0) for name in known.job_id], np.int64)
@@ -123,4 +124,5 @@ def with_unfinished(ended: Trace, present: Trace, ran: dict[str, int], now: int)
         known.gpu_type,
     )
     durations = DurationPredictor().of_all(jobs, now) if len(known) else known.duration
-    return dataclasses.replace(known, duration=durations, checkpointable=np.zeros(len(known), np.int64))
+    jobs_known = dataclasses.replace(known, duration=durations, checkpointable=np.zeros(len(known), np.int64))
+    return jobs_known, ~open_rows

@@ -67,8 +67,8 @@ def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
     kept = WorkloadRepository(task.folder)
     if len(task.ended):
         kept.add(task.ended)
-    known = with_unfinished(kept.read(task.present, task.now), task.present, task.ran, task.now)
-    past = past_days(known, task.cluster, task.now, task.candidates.first)
+    known, finished = with_unfinished(kept.read(task.present, task.now), task.present, task.ran, task.now)
+    past = past_days(known, task.cluster, task.now, finished, task.candidates.first)
     pilot = Autopilot(task.candidates, task.limits, on_evaluation=alive)
     verdict = pilot.decide(past, task.in_force, task.since_switch_h, task.shortlist)
     if verdict.answer is PilotAction.SWITCH:
