@@ -40,6 +40,7 @@ from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, Watched
 from shunter.cli.main import app
 from shunter.errors import PolicyError, RunError
 from shunter.generating.known_jobs import DAY, HOUR
+from shunter.model import Trace
 from shunter.report import so_far
 from shunter.report.so_far import JobsBetween
 from shunter.report.terminal.autopilot import autopilot_view
@@ -513,6 +514,25 @@ def test_the_command_prints_the_table_and_its_json(trace_file: Path) -> None:
     found["runs"]["autopilot"] |= {"within_limits": False, "p99_of_baseline": 12.345}
     shown.print(autopilot_view(found))
     assert "THE AUTOPILOT BROKE THE LIMITS: P99 12.35 times the site's (limit 10)" in shown.export_text()
+
+
+def test_a_site_where_no_job_is_fair_has_no_fairness_to_compare_with(tmp_path: Path) -> None:
+    """All jobs take twice as long on its slow GPUs as alone on others, so that rho is above 1."""
+    slow = tmp_path / "slow.toml"
+    slow.write_text('[[nodes]]\ncount = 1\ngpus = 8\ntype = "old"\n[speeds]\nold = 0.5\n')
+    rows = np.arange(30)
+    jobs = Trace.of("x", [*map(str, rows)], submit=rows * 2 * HOUR, duration=rows * 0 + HOUR // 4, gpus=rows * 0 + 1000)
+    study = PilotReplay(set_up(jobs, str(slow), ()), ReplayOptions(candidates(), QUICK)).run()
+    assert study.runs["baseline"].fair == 0
+    found = study.as_dict()
+    assert found["runs"]["autopilot"]["fairness_of_baseline"] is None
+    found["runs"]["autopilot"]["within_limits"] = False
+    found["undecided"] = ""
+    shown = Console(width=300, record=True, file=io.StringIO())
+    shown.print(autopilot_view(found))
+    text = shown.export_text()
+    assert "times the site's (limit 10)" in text
+    assert "jobs with rho" not in text
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ class PilotStudy:
 
     options: ReplayOptions
     runs: dict[str, PilotedRun]
-    submit: Any
+    submit: I64
     begin: int
 
     def over_fixed(self, name: str = PILOT) -> float:
@@ -163,7 +163,7 @@ class PilotStudy:
         return (at - self.begin) / DAY
 
     def _record(self, name: str) -> dict[str, Any]:
-        run = self.runs[name]
+        run, base = self.runs[name], self.runs[BASELINE]
         week = (self.submit - self.begin) // (7 * DAY)
         weeks = [float(np.nanmean(run.jct[week == at])) for at in np.unique(week)]
         return {
@@ -171,9 +171,9 @@ class PilotStudy:
             "policy": run.policy,
             "jct_s": {"mean": run.mean, "p99": run.p99, "weeks": weeks},
             "over_fixed": self.over_fixed(name),
-            "over_baseline": self.runs[BASELINE].mean / run.mean,
-            "p99_of_baseline": run.p99 / self.runs[BASELINE].p99,
-            "fairness_of_baseline": run.fair / self.runs[BASELINE].fair,
+            "over_baseline": base.mean / run.mean,
+            "p99_of_baseline": run.p99 / base.p99,
+            "fairness_of_baseline": run.fair / base.fair if base.fair else None,
             "within_limits": self.within_limits(name),
             "switches": sum(each.policy != each.before for each in run.decisions),
         }

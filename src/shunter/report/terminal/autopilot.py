@@ -76,11 +76,11 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     if found["undecided"]:
         return [*lines, *(f"aim '{name}': can't tell, because {found['undecided']}" for name in found["aims"])]
     if not (pilot := found["runs"]["autopilot"])["within_limits"]:
-        limits = found["limits"]
+        limits, fairness = found["limits"], pilot["fairness_of_baseline"]
+        jobs = "" if fairness is None else f", jobs with rho <= 1 {fairness:.3f} times ({limits['worst_fairness']:g})"
         lines.append(
             f"THE AUTOPILOT BROKE THE LIMITS: P99 {pilot['p99_of_baseline']:.2f} times the site's (limit"
-            f" {limits['worst_p99']:g}), jobs with rho <= 1 {pilot['fairness_of_baseline']:.3f} times"
-            f" ({limits['worst_fairness']:g})"
+            f" {limits['worst_p99']:g}){jobs}"
         )
     if not found["runs"]["fixed"]["within_limits"]:
         lines.append("Fixed breaks the limits on these weeks, so that the aims that are relative to it don't apply")
