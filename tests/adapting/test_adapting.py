@@ -225,7 +225,10 @@ def test_halving_tries_twice_the_settings_and_runs_few_to_the_end() -> None:
     assert "tiresias" in values
     # judged on the way, a run ends as it does at once
     assert values[best] == ahead.begun(best).value_at(now + HORIZON) == min(values.values())
-    assert search_on(outlook, now, memory, kind, ["tiresias"], 3).policy == best
+    for threads in (1, 2):  # threads change nothing
+        assert (
+            search_on(outlook, now, memory, dataclasses.replace(kind, threads=threads), ["tiresias"], 3).policy == best
+        )
 
 
 def test_a_causal_model_saves_evaluations_and_says_why() -> None:

@@ -139,7 +139,7 @@ def search_halving(
             del courses[gone]
         courses.update({text: ahead.begun(text) for text in texts if text not in courses})
         horizon = ahead.now + round(HORIZON * part)
-        return [courses[text].value_at(horizon) for text in texts]
+        return _values(lambda text: courses[text].value_at(horizon), space.threads, texts)
 
     texts = drawn_settings(space.spaces, candidates, space.budget, seed)
     values = halved(texts, candidates, values_at)
