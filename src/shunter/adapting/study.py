@@ -24,7 +24,7 @@ from shunter.adapting.rejecting import GRAPHS
 from shunter.adapting.searching import FoundSettings, SettingSpace, search_whole
 from shunter.capabilities import Learns, capability
 from shunter.errors import RunError, did_you_mean
-from shunter.generating.arrivals import LAST_HOUR, PLAIN_RULES, ArrivalRule, NearestHour, rule_named
+from shunter.generating.arrivals import LAST_HOUR, NEAREST_RULES, PLAIN_RULES, ArrivalRule, rule_named
 from shunter.generating.backtest import best_rule
 from shunter.generating.durations import DurationPredictor, duration_model
 from shunter.generating.known_jobs import MINUTE
@@ -64,7 +64,7 @@ SOURCES = {"past": SELFTUNE, "generated": AUTOSCHED, "truth": OPTIMAL}
 AUTO = "auto"  # in place of a rule: the one with the best forecasts of the days before the run
 CHOSEN_AMONG = (
     *PLAIN_RULES,
-    *(NearestHour("manhattan", fft, after) for fft in (True, False) for after in (False, True)),
+    *(rule for rule in NEAREST_RULES if rule.distance == "manhattan"),
 )
 FEWEST_JOBS = 20  # before the run, to search fixed settings on
 

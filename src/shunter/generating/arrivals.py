@@ -174,7 +174,6 @@ PLAIN_RULES: tuple[ArrivalRule, ...] = (
     HoursAgo("last-week", 7 * HOURS_OF_DAY),
     SeasonalMean(),
 )
-PUBLISHED = NearestHour(after=False)  # as the paper's text has it: the hour that was found is replayed
 NEAREST_RULES = tuple(
     NearestHour(distance, periodic, after)
     for distance in DISTANCES

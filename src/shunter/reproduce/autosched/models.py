@@ -13,7 +13,7 @@ import numpy as np
 from shunter import extras
 from shunter.adapting.causal import CausalModel
 from shunter.adapting.study import AUTOSCHED, Adapting
-from shunter.generating.arrivals import DISTANCES, PLAIN_RULES, NearestHour
+from shunter.generating.arrivals import DISTANCES, RULES, NearestHour
 from shunter.generating.backtest import RuleScore, backtested
 from shunter.generating.durations import DurationModel, duration_model, possible
 from shunter.generating.known_jobs import DAY, HOUR, KnownJobs, recorded
@@ -48,10 +48,6 @@ NAMES = (*tuple(MODELS)[:-3], "past (ours)", *OURS, "class reached", "majority")
 TRAINED = 0.7  # of the jobs
 LEARNED_ROWS, JUDGED_ROWS, QUICK_ROWS = 4000, 3000, 800
 JUDGED_DAYS, QUICK_DAYS = 14, 3  # of generated hours
-RULES = (
-    *PLAIN_RULES,
-    *(NearestHour(d, fft, after) for d in DISTANCES for fft in (True, False) for after in (False, True)),
-)
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,7 @@ def run_models(part: ModelsPart, progress: Progress = lambda done, total: None) 
         jobs = recorded(trace)
         accuracies += accuracies_on(data, trace, jobs, part)
         progress(3 * at + 1, 3 * len(part.data))
-        scores[data] = backtested(jobs, _hours(data, jobs, part, made_up), RULES, part.seed)
+        scores[data] = backtested(jobs, _hours(data, jobs, part, made_up), RULES.values(), part.seed)
         progress(3 * at + 2, 3 * len(part.data))
         jct[data] = {} if part.quick else jct_by_distance(data, part.seed)
         causal += [] if part.quick else causal_error(data, part.seed)
