@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -287,6 +288,17 @@ def test_the_command_prints_json_or_a_table_of_at_most_100_columns() -> None:
     assert "AutoSched (generated)" in shown.stdout
     for bad in (["--source", "future"], ["--every", "soon"], ["--every", "1s"]):
         assert CliRunner().invoke(app, [*command, *bad]).exit_code == 2
+
+
+def test_results_are_printed_also_where_there_are_too_few_runs_for_a_graph(tmp_path: Path) -> None:
+    command = ["adapt", "synthetic:jobs=40,gpus=16,load=1.2", "-c", "2x8", "--budget", "2", "--every", "4h", "--json"]
+    said = CliRunner().invoke(app, [*command, "--causal", "layers", "--graph", str(tmp_path / "graph.svg")])
+    assert said.exit_code != 0
+    assert "needs 30 evaluations" in said.stderr
+    assert list(json.loads(said.stdout)["runs"]) == list(LABELS)
+    late = CliRunner().invoke(app, [*command, "--causal", "layers", "--graph", str(tmp_path / "no" / "graph.svg")])
+    assert "there is no folder" in late.stderr
+    assert not late.stdout  # refused before anything is run
 
 
 def with_longer_jobs(setup: Setup) -> Setup:

@@ -26,6 +26,7 @@ from shunter.cli.console import (
     TraceArgument,
     UntilOption,
     answer,
+    check_free,
     named_cluster,
     note,
     progress,
@@ -139,8 +140,10 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.report.terminal.adapting import adapting_view
     from shunter.setup import set_up
 
-    if graph is not None and (not causal or graph.suffix not in (".html", ".svg")):
-        raise RunError("--graph draws a causal model; give --causal layers, and a file that ends in .html or .svg")
+    if graph is not None:
+        if not causal or graph.suffix not in (".html", ".svg"):
+            raise RunError("--graph draws a causal model; add --causal layers, and name a file ending in .html or .svg")
+        check_free(graph, force=True)
     if source not in SOURCES:
         raise RunError(f"there is no source '{source}'; {did_you_mean(source, SOURCES)}")
     times = SearchTimes(milliseconds("--every", every), milliseconds("--recheck", recheck, 0), gain)
@@ -159,9 +162,9 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
         found = work.run(on_progress)
     if repository is not None:
         WorkloadRepository(repository).add(setup.trace)
+    answer(found.as_dict(), lambda study: adapting_view(study, SOURCES[source]), json)
     if graph is not None:
         _draw(found.runs[SOURCES[source]], found.options.policy, graph)
-    answer(found.as_dict(), lambda study: adapting_view(study, SOURCES[source]), json)
 
 
 def _draw(run: AdaptedRun, policy: str, file: Path) -> None:
@@ -171,7 +174,10 @@ def _draw(run: AdaptedRun, policy: str, file: Path) -> None:
     from shunter.safe_files import whole
 
     if run.causal is None:
-        raise RunError(f"there is no causal model: it needs {FEWEST_RUNS} evaluations; give a longer time, or --budget")
+        raise RunError(
+            f"{file}: not drawn, because a causal model needs {FEWEST_RUNS} evaluations; choose a later --until, or a"
+            " larger --budget"
+        )
     reasons = [reason for each in run.searches for reason in each.reasons]
     with whole(file, RunError) as made:
         made.write_text(svg(run.causal) if file.suffix == ".svg" else page(run.causal, policy, reasons), "utf-8")
