@@ -117,6 +117,20 @@ def test_what_a_live_cluster_can_not_run_is_no_candidate(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("sjf:estimate=oracle", "it knows the truth"),
+        ("qssf", "it would lose its model"),
+        ("ces", "it is not compiled"),
+        ("slaq", "it resizes jobs"),
+    ],
+)
+def test_a_refused_baseline_is_told_the_one_reason(text: str, why: str) -> None:
+    with pytest.raises(PolicyError, match=f"can't choose '{text}.*': {why}"):
+        Candidates.of([BEST], text)
+
+
+@pytest.mark.parametrize(
     "text", ["worst_p99=-1", "objective=money", "hours", "days=3,least_days=5", "days=7,least_days=7", "what=1"]
 )
 def test_wrong_limits_are_refused(text: str) -> None:

@@ -7,7 +7,7 @@ imported by it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,7 +42,8 @@ class Candidates:
                 raise PolicyError(f"the autopilot can't choose '{name}'; {did_you_mean(name, _usable(known))}")
         made = [registry.policy(text) for text in (baseline, *(texts or USUAL))]
         for policy in made:
-            _check_usable(policy)
+            if why := _unusable(policy):
+                raise PolicyError(f"the autopilot can't choose '{registry.text(policy)}': it {why}; name another")
         base, *others = (registry.text(policy) for policy in made)
         return cls(tuple(dict.fromkeys(text for text in others if text != base)), base)
 
@@ -75,28 +76,25 @@ def _varies(space: PolicySpace) -> bool:
     return bool(found - {"", space.policy})
 
 
-def _usable(names: Iterable[str]) -> Iterator[str]:
+def _usable(names: Iterable[str]) -> list[str]:
     """Those that it can choose as they are."""
-    for name in names:
-        try:
-            _check_usable(registry.policy(name))
-        except PolicyError:
-            continue
-        yield name
+    return [name for name in names if not _unusable(registry.policy(name))]
 
 
-def _check_usable(policy: Policy) -> None:
+def _unusable(policy: Policy) -> str:
+    """Why it can't choose a policy; "": it can."""
+    if policy.needs:
+        return "knows the truth, and no site does"
     learns = capability(Learns, policy)
-    if (learns is not None and learns.predictor) or capability(Holds, policy) is not None or policy.needs:
-        raise PolicyError(
-            f"the autopilot can't choose '{registry.text(policy)}': it knows the truth, holds jobs back, or would"
-            " lose its model with a switch; name another"
-        )
-    if isinstance(policy, Resizing) or not isinstance(policy, Compilable):
-        raise PolicyError(
-            f"the autopilot can't choose '{registry.text(policy)}': it resizes jobs, and nothing is known of which"
-            " past jobs would have agreed, or it is not compiled, so that trying it would take too long; name another"
-        )
+    if learns is not None and learns.predictor:
+        return "would lose its model with every switch"
+    if capability(Holds, policy) is not None:
+        return "holds jobs back"
+    if isinstance(policy, Resizing):
+        return "resizes jobs, and records don't say which jobs can be resized"
+    if not isinstance(policy, Compilable):
+        return "is not compiled, so that trying it would take too long"
+    return ""
 
 
 def _within(space: PolicySpace, name: str, given: dict[str, str]) -> bool:

@@ -66,7 +66,8 @@ class AutopilotLimits:
         found = build(cls, text, named(f":{text}", "--limits", RunError)[1], "--limits", RunError)
         # The first job of the days in view is hardly ever at their very beginning, so that fewer than all are known.
         if not found.check_days < found.least_days < found.days:
-            raise RunError("--limits: must have check_days < least_days < days")
+            got = f"{found.check_days:g}, {found.least_days:g} and {found.days:g}"
+            raise RunError(f"--limits: check_days, least_days and days must increase in this order, got {got}")
         return found
 
     def kept(self, jobs: JobsBetween, base: JobsBetween) -> bool:
@@ -190,11 +191,8 @@ class Autopilot:
 
     def _verdict(self, final: _Trial, found: Sequence[str], in_force: str, trial: _Trial) -> PilotVerdict:
         """What the finalists of a search lead to."""
-        base, limits, best = (
-            self.candidates.baseline,
-            self.limits,
-            final.best((in_force, self.candidates.baseline, *found)),
-        )
+        base, limits = self.candidates.baseline, self.limits
+        best = final.best((in_force, base, *found))
         outside = "" if in_force == base else final.outside(in_force)
         numbers = final.evidence(best, in_force)
         if outside and (best == base or not final.confirmed(best, base)):
