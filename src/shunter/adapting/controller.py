@@ -36,6 +36,11 @@ class SearchTimes:
     recheck: int = 0  # ms between looks in between; 0: none
     hourly_gain: float = 1.0  # times as good must settings be to switch at the end of an hour
 
+    @property
+    def step(self) -> int:
+        """From one search to the next (ms)."""
+        return self.recheck or self.every
+
 
 @dataclass(frozen=True)
 class Switch:
@@ -120,8 +125,7 @@ class AdaptingScheduler:
     def _instants(self, simulator: Simulator) -> list[tuple[int, bool]]:
         """When it searches, and whether that is before the end of an hour."""
         begin, end, times = int(simulator.trace.submit[0]), int(simulator.trace.submit[-1]), self.times
-        step = times.recheck or times.every
-        return [(begin + ago, bool(ago % times.every)) for ago in range(step, end - begin, step)]
+        return [(begin + ago, bool(ago % times.every)) for ago in range(times.step, end - begin, times.step)]
 
     def _searched(self, simulator: Simulator, at: int, text: str, memory: Memory) -> FoundSettings:
         outlook = self.source.outlook(simulator, at)

@@ -261,16 +261,15 @@ class Adapting:
         return ReplayedHour(self.knowledge, self.rule, predictor, self.seed)
 
     @property
-    def hours(self) -> int:
-        """Searches of an adapting run."""
-        submit, times = self._draw.trace.submit, self.options.times
-        step = times.recheck or times.every
-        return max((int(submit[-1] - submit[0]) - 1) // step, 1)
+    def searches(self) -> int:
+        """How many an adapting run makes, and at least one."""
+        submit = self._draw.trace.submit
+        return max((int(submit[-1] - submit[0]) - 1) // self.options.times.step, 1)
 
     @property
     def fixed_budget(self) -> int:
         """Evaluations of a search for fixed settings: as many as an adapting run has."""
-        return self.options.fixed_evaluations or self.hours * self.options.budget
+        return self.options.fixed_evaluations or self.searches * self.options.budget
 
     def run(
         self, progress: Progress = lambda done, total: None, by_past: FoundSettings | None = None,
@@ -279,7 +278,7 @@ class Adapting:
         """All of them; ``by_past`` are the fixed settings, if they were searched before."""
         kept = kept or NothingKept()
         fixed = {FIXED: by_past or self.fixed_by_past()}
-        progress(1, 2 + len(SOURCES) * self.hours)
+        progress(1, 2 + len(SOURCES) * self.searches)
         begin = fixed[FIXED].policy
         fixed[HINDSIGHT] = kept.found(HINDSIGHT, lambda: self.fixed_in_hindsight(begin))
         chosen = {GIVEN: self.given, FIXED: begin, HINDSIGHT: fixed[HINDSIGHT].policy}
@@ -292,9 +291,9 @@ class Adapting:
         )
 
     def _progress(self, progress: Progress, done: int) -> Callable[[int], None]:
-        step = self.options.times.recheck or self.options.times.every
-        total = 2 + len(SOURCES) * self.hours
-        return lambda ms: progress(2 + done * self.hours + ms // step, total)
+        step = self.options.times.step
+        total = 2 + len(SOURCES) * self.searches
+        return lambda ms: progress(2 + done * self.searches + ms // step, total)
 
     def adapted(self, name: str, begin: str, progress: Callable[[int], None] = lambda ms: None) -> AdaptedRun:
         """One that adapts, beginning with these settings."""
