@@ -1,4 +1,4 @@
-"""Texts: those from files of others, made harmless where people read them; counts, and changes in percent."""
+"""Texts: those from files of others, made harmless where people read them; counts, times, and changes in percent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from typing import Any
 
+UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}  # seconds of a unit of time
 _OF_ONE = {"are": "is", "were": "was", "have": "has", "do": "does"}  # verbs of several, and of one
 
 

@@ -27,6 +27,7 @@ from shunter.cli.console import (
     UntilOption,
     answer,
     check_free,
+    milliseconds,
     named_cluster,
     note,
     progress,
@@ -47,7 +48,6 @@ shunter adapt jobs.csv -c 64x8 -p themis --objective rho --source past --json
 
 shunter adapt jobs.csv -c 64x8 -p tiresias --recheck 5m --generator fft-manhattan-itself --predictor lightgbm
 """
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 EveryOption: TypeAlias = Annotated[
@@ -195,15 +195,3 @@ def _with_repository(setup: Setup, folder: Path | None) -> Setup:
     for problem in kept.problems:
         note(problem, "left out", "bold yellow")
     return replace(setup, history=with_past(setup.history, more))
-
-
-def milliseconds(option: str, text: str, least: int = 60) -> int:
-    """A time such as 5m or 1h."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
-    try:
-        seconds = float(number) * UNITS[unit]
-    except ValueError:
-        seconds = -1.0
-    if not least <= seconds <= 30 * 86400:
-        raise RunError(f"{option} must be a time from {least} seconds to 30 days, such as 5m or 1h, got '{text}'")
-    return round(seconds * 1000)

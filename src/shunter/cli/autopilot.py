@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from shunter.cli.adapt import milliseconds
 from shunter.cli.console import (
     CheckpointableOption,
     ClusterOption,
@@ -23,6 +22,7 @@ from shunter.cli.console import (
     TraceArgument,
     UntilOption,
     answer,
+    milliseconds,
     named_cluster,
     policy_names,
     progress,

@@ -16,7 +16,7 @@ import typer
 
 from shunter.errors import InputError, RunError
 from shunter.safe_files import check_output
-from shunter.texts import counted, printable
+from shunter.texts import UNIT_S, counted, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -456,3 +456,15 @@ def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
             f"{text}: too few jobs ended before the window to fit model '{learner.predictor}'; it learns during the run"
         )
     return chosen.with_past(past)
+
+
+def milliseconds(option: str, text: str, least: int = 60) -> int:
+    """A time such as 5m or 1h."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNIT_S else (text, "s")
+    try:
+        seconds = float(number) * UNIT_S[unit]
+    except ValueError:
+        seconds = -1.0
+    if not least <= seconds <= 30 * 86400:
+        raise RunError(f"{option} must be a time from {least} seconds to 30 days, such as 5m or 1h, got '{text}'")
+    return round(seconds * 1000)

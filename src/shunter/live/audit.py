@@ -18,8 +18,7 @@ from shunter.errors import LiveError
 from shunter.live.controller import RoundResult
 from shunter.live.journal import ALL, Journal
 from shunter.live.levers import Order
-
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+from shunter.texts import UNIT_S
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def since_when(text: str, now: float) -> float:
     """``30m``, ``2h``, ``1d`` ago, or a date, as seconds since 1970."""
     ago = re.fullmatch(r"(\d{1,9})([smhd])", text.strip())
     if ago:
-        return now - int(ago[1]) * UNITS[ago[2]]
+        return now - int(ago[1]) * UNIT_S[ago[2]]
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError):

@@ -13,11 +13,11 @@ from shunter.report.html.page import Cell
 from shunter.report.terminal.tables import duration, number
 from shunter.run_folder import new_folder
 from shunter.safe_files import write_parquet
+from shunter.texts import UNIT_S
 
 if TYPE_CHECKING:
     import polars as pl
 
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 STAND_IN = (
     "The public traces were not found: these are made-up stand-ins. What comes out is not to be compared with what is"
     " printed."
@@ -48,7 +48,7 @@ def interval(found: Estimate, write: Callable[[float], str] = duration) -> str:
         return ""
     if write is duration:
         unit = duration(found.value).rpartition(" ")[2]
-        return f"{number(found.low / SECONDS[unit])}–{number(found.high / SECONDS[unit])} {unit}"
+        return f"{number(found.low / UNIT_S[unit])}–{number(found.high / UNIT_S[unit])} {unit}"
     return f"{write(found.low).removesuffix(' %')} to {write(found.high)}"
 
 

@@ -13,12 +13,11 @@ import numpy as np
 
 from shunter.errors import TraceError, did_you_mean
 from shunter.model import EARLIEST_DATE_MS, Trace, renamed
-from shunter.texts import counted
+from shunter.texts import UNIT_S, counted
 from shunter.traces.checks import FARTHEST_SUBMIT_S
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_DATE_MS = 253_402_300_800_000  # the year 10000, which no date has
-UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MOMENT = "a date (2020-04-01, 2020-04-01T12:30), seconds as in the trace, or +DAYS from its beginning (+7, +7d, +12h)"
 _LATER = re.compile(r"\+(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
 _SECONDS = re.compile(r"-?\d{1,13}(?:\.\d{1,9})?")
