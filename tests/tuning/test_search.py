@@ -42,6 +42,7 @@ def test_values_to_try_are_read_from_texts():
         ("lucid", ("profile_tim=3",), "did you mean 'profile_time'"),
         ("lucid", ("profile_time",), "must be KEY=VALUE/VALUE"),
         ("lucid", ("capacity=9",), "must be 0 .. 4"),
+        ("lucid", ("ratio=1", "ratio=2"), "'ratio' was named before"),
     ],
 )
 def test_what_can_not_be_tried(policy, wanted, why):

@@ -27,6 +27,8 @@ def grid_of(policy: str, wanted: Sequence[str]) -> dict[str, list[str]]:
             raise PolicyError(f"--try {text}: must be KEY=VALUE/VALUE, such as profile_time=60/200")
         if key not in known:
             raise PolicyError(f"policy '{name}' has no parameter '{key}'; {did_you_mean(key, known)}")
+        if key in grid:
+            raise PolicyError(f"--try {text}: '{key}' was named before; name all its values at once, such as {key}=A/B")
         grid[key] = [value for value in re.split("[/,]", values) if value]
         for value in grid[key]:
             build(cls, name, {key: value})  # refused before anything is run
