@@ -1,6 +1,6 @@
 """AutoSched's tuner: another search proposes settings, and a causal model rejects those that promise nothing.
 
-Settings on which nothing depends that could be gained are frozen: proposals take them from the best ones so far.
+Settings that promise no gain are frozen: proposals take them from the best ones so far.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEWEST_RUNS, MOST_RUNS = 30, 400  # that a model is fitted to
 REFIT = 8  # runs after which it is fitted again
 GRAPHS = {"layers": learned_graph, "fci": fci_graph}  # how the graph is learned
 THAW = 10  # proposals after which all settings are free again
-SWEEP = 9  # values of a setting that the model is asked about
+SWEEP = 9  # values of a setting at which the model is evaluated
 
 
 @dataclass
@@ -91,7 +91,7 @@ class RejectingSearch(SettingSearch):
         return kept
 
     def tell(self, candidates: Sequence[DrawnSettings], values: Sequence[float]) -> None:
-        """Learn from runs; the other search hears of them, too."""
+        """Learn from runs, and pass them on to the other search."""
         self.inner.tell(candidates, values)
         base, usual = self.seen.get(self.base, math.nan), self.measured.get(self.base, ())
         for each, value in zip(candidates, values, strict=True):

@@ -1,4 +1,4 @@
-"""Where a controller has its policy from: the same one for good, or one that may change from round to round."""
+"""Where a controller gets its policy: one that never changes, or a source that may change it in any round."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class PolicySource(Protocol):
         ...
 
     def close(self) -> None:
-        """No round comes any more."""
+        """Called after the last round."""
         ...
 
 
 @dataclass
 class FixedPolicy:
-    """One policy for good."""
+    """A policy that never changes."""
 
     policy: Policy
     name: str = ""

@@ -81,7 +81,7 @@ class Judgement:
     seen: Estimate  # the change on the jobs that the search saw
     unseen: Estimate | None = None  # that on others; None: it was not judged
     part: Estimate | None = None  # of the gain that is there on the others, too
-    where: str = "later jobs"  # what the others are
+    where: str = "later jobs"  # which jobs those are
 
     @property
     def survives(self) -> Estimate | None:

@@ -58,7 +58,7 @@ class Candidates:
         return (self.baseline, *self.texts)
 
     def contains(self, text: str) -> bool:
-        """Whether a text, which anybody may have written, is one of these policies with settings that are allowed."""
+        """Whether a text from an untrusted file is one of these policies, with settings that are allowed."""
         if text in self.first:
             return True
         try:

@@ -47,7 +47,7 @@ class LivePilot:
     _in_force: str = ""
     _switched: float = -float("inf")  # by the monotonic clock: the other one may jump
     _due: float = -float("inf")
-    _asked: float = 0.0  # when what the answer is decided on was seen
+    _asked: float = 0.0  # when the look was taken that the answer is decided on
     _ready: _Ready | None = None
 
     def begin(self, in_force: str, switched: float | None) -> PolicyChoice:
@@ -81,7 +81,7 @@ class LivePilot:
         return None
 
     def hand_back(self, why: str) -> PolicyChoice | None:
-        """The baseline; what was found before counts for nothing."""
+        """The baseline; a choice that is not in force yet is dropped."""
         self._ready = None
         return PolicyChoice(policy(self.candidates.baseline), f"the jobs were handed back: {why}")
 

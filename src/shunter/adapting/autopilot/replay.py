@@ -182,8 +182,8 @@ class PilotStudy:
 def aims(studies: Sequence[PilotStudy]) -> dict[str, bool | None]:
     """Whether the autopilot reached what it should, in the mean of copies; None: the aim does not apply.
 
-    A fixed choice that breaks the operator's limits is nothing to be measured by, an autopilot that never searched has
-    reached nothing, since it is the site's policy, and without a bad day nobody had to hand back.
+    No aim applies to an autopilot that never searched, because it is the site's policy.  Those relative to Fixed don't
+    apply where Fixed breaks the operator's limits, and that of the guard does not where no day was bad.
     """
     means = {name: float(np.mean([study.runs[name].mean for study in studies])) for name in LABELS}
     reached, room = means[FIXED] / means[PILOT], means[FIXED] / means[OPTIMAL] - 1

@@ -42,23 +42,26 @@ WORSE_LATELY = 1.03  # times as good as a policy may the baseline have been in t
 class AutopilotLimits:
     """What an operator allows."""
 
-    objective: str = param("jct", "what is to become better", choices=tuple(OBJECTIVES))
-    worst_p99: float = param(1.5, "the most that P99 of the JCT may be, in times of the baseline's", low=0.1, high=100)
+    objective: str = param("jct", "what to minimise", choices=tuple(OBJECTIVES))
+    worst_p99: float = param(1.5, "maximum P99 of the JCT, relative to the baseline's", low=0.1, high=100)
     worst_fairness: float = param(
-        0.95, "the least that the share of jobs with rho <= 1 may be, in times of the baseline's", low=0, high=10
+        0.95, "minimum share of jobs with rho <= 1, relative to the baseline's", low=0, high=10
     )
     worst_day: float = param(
-        1.05, "the most that jobs may spend in the system over a day, in times of the baseline's", low=1, high=100
+        1.05,
+        "in replays: maximum time that jobs spend in the system over a day, relative to the baseline's",
+        low=1,
+        high=100,
     )
-    hours: float = param(24.0, "hours between two switches, at least", low=0.01, high=8760)
-    gain: float = param(1.0, "times as good must another policy be to leave the baseline", low=1, high=100)
-    again: float = param(1.1, "times as good must another policy be to leave a choice", low=1, high=100)
-    days: float = param(14.0, "days of the past on which candidates are tried, at most", low=0.01, high=84)
-    least_days: float = param(7.0, "days of the past without which nothing is switched", low=0.01, high=84)
-    least_jobs: int = param(200, "ended jobs without which nothing is switched", low=1, high=1_000_000)
-    check_days: float = param(4.0, "the last days, on which a choice must be better, too", low=0.005, high=42)
-    budget: int = param(48, "runs of one search", low=2, high=10_000)
-    copies: int = param(3, "replays of the best, with run times that differ by 1 %", low=1, high=100)
+    hours: float = param(24.0, "minimum hours between two switches", low=0.01, high=8760)
+    gain: float = param(1.0, "how many times as good another policy must be to leave the baseline", low=1, high=100)
+    again: float = param(1.1, "how many times as good another policy must be to leave a choice", low=1, high=100)
+    days: float = param(14.0, "maximum days of the past on which candidates are tried", low=0.01, high=84)
+    least_days: float = param(7.0, "days of history required before any switch", low=0.01, high=84)
+    least_jobs: int = param(200, "ended jobs required before any switch", low=1, high=1_000_000)
+    check_days: float = param(4.0, "recent days on which a new choice must also be better", low=0.005, high=42)
+    budget: int = param(48, "runs per search", low=2, high=10_000)
+    copies: int = param(3, "replays of the best, with run times changed by 1 %", low=1, high=100)
 
     @classmethod
     def of(cls, text: str) -> AutopilotLimits:

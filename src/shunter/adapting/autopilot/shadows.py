@@ -46,7 +46,7 @@ class WatchedDay:
 
     @property
     def handed_back(self) -> bool:
-        """Whether the guard has had enough."""
+        """Whether the guard handed the jobs back after this day."""
         return bool(self.why)
 
     @property

@@ -49,7 +49,7 @@ class PilotTask:
 
 @dataclass(frozen=True)
 class PilotAnswer:
-    """What came of it."""
+    """The result of a search."""
 
     verdict: PilotVerdict
     in_force: str  # when it began
@@ -148,13 +148,17 @@ class BackgroundSearch:
             return f"the search ended without an answer (code {process.exitcode})"
         except Exception as problem:  # whatever bytes may do: rounds go on
             return f"the search's answer can't be read: {type(problem).__name__}"
-        return found if found is None or isinstance(found, PilotAnswer) else "the search's answer is none"
+        return (
+            found
+            if found is None or isinstance(found, PilotAnswer)
+            else "the search returned something else than an answer"
+        )
 
     def close(self) -> None:
         """End it."""
         process, pid = self._process, self._process.pid if self._process is not None else None
         if process is not None and pid is not None and process.is_alive():
-            process.kill()  # also one that is just loading libraries: who starts it then gives up
+            process.kill()  # also one that is just loading libraries: the thread that starts it then gives up
         if self._starting is not None:
             self._starting.join(STARTING_S)
         if process is not None and process.pid is not None:
