@@ -61,11 +61,11 @@ class ExchangedTimes(PilotReplay):
         return made.fork_with(durations)
 
 
-def chosen_by_exchanged(replay: PilotReplay, exchange: int) -> list[tuple[int, str]]:
+def chosen_by_exchanged(replay: PilotReplay, fixed: str, exchange: int) -> list[tuple[int, str]]:
     """What Optimal would choose if run times were exchanged."""
     other = ExchangedTimes(replay.setup, replay.options)
     other.exchange = exchange
-    return [(each.at, each.policy) for each in other.optimal().decisions]
+    return [(each.at, each.policy) for each in other.optimal(fixed).decisions]
 
 
 def with_choices(replay: PilotReplay, choices: Sequence[tuple[int, str]], copy: int) -> float:
@@ -108,8 +108,8 @@ def row(name: str, since: str, until: str, cluster: str = "") -> str:
     trial = _Trial(past.last(replay.options.limits.days), replay.pilot, replay.options.limits.copies)
     evidence = [trial.gain(fixed, BASE, late) for late in (False, True)]
     stays: list[tuple[int, str]] = [(replay.begin, fixed)]
-    chosen = [(each.at, each.policy) for each in replay.optimal().decisions]
-    rivals = [(), stays, chosen, *(chosen_by_exchanged(replay, exchange) for exchange in range(EXCHANGES))]
+    chosen = [(each.at, each.policy) for each in replay.optimal(fixed).decisions]
+    rivals = [(), stays, chosen, *(chosen_by_exchanged(replay, fixed, exchange) for exchange in range(EXCHANGES))]
     jct = np.array([[with_choices(replay, each, copy) for each in rivals] for copy in range(COPIES + 1)])
     back = handed_back_by_truth(replay, fixed) if fixed != BASE else jct[0, 1]
     copies = jct[1:].mean(axis=0)

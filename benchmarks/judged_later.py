@@ -55,9 +55,9 @@ def judged(replay: PilotReplay, text: str) -> tuple[F64, dict[str, F64]]:
         memory = simulator.run(policy, until=now, memory=memory)
         for kind, times in KINDS.items():
             guesses = guessed(replay, simulator, now, times)
-            twins = [shadows.twin(each, copy, now) for copy, each in enumerate(guesses)]
+            twins = shadows.by_guess(simulator, guesses, now)
             seen[kind][row, : row + 1] = [over_shadows(simulator, twins, *day).min() for day in days[: row + 1]]
-    twins = [shadows.twin(shadows.begin.durations, copy, ends[-1]) for copy in range(SHADOWS)]
+    twins = shadows.in_truth(ends[-1])
     return np.array([over_shadows(simulator, twins, *day).min() for day in days]), seen
 
 

@@ -72,8 +72,7 @@ class BaselineShadows:
 
         The day before is judged again, because more run times are known by now.
         """
-        by_guess = self.by_guess(real, guesses, until)
-        in_truth = [self.twin(self.begin.durations, self.begin.failures, copy, until) for copy in range(SHADOWS)]
+        by_guess, in_truth = self.by_guess(real, guesses, until), self.in_truth(until)
         seen, true = over_shadows(real, by_guess, since, until), over_shadows(real, in_truth, since, until)
         known_late = since - DAY >= self.since
         before = float(over_shadows(real, by_guess, since - DAY, since).min()) if known_late else 0.0
@@ -99,9 +98,13 @@ class BaselineShadows:
     def by_guess(self, real: Simulator, guesses: Sequence[I64], until: int) -> list[Simulator]:
         """The shadows as far as a site can know them: a job fails in them as often as it did until now."""
         failed = self.begin.failures - real.failures
-        return [self.twin(guessed, failed, copy, until) for copy, guessed in enumerate(guesses)]
+        return [self._twin(guessed, failed, copy, until) for copy, guessed in enumerate(guesses)]
 
-    def twin(self, durations: I64, failures: I64, copy: int, until: int) -> Simulator:
+    def in_truth(self, until: int) -> list[Simulator]:
+        """The shadows with what really comes."""
+        return [self._twin(self.begin.durations, self.begin.failures, copy, until) for copy in range(SHADOWS)]
+
+    def _twin(self, durations: I64, failures: I64, copy: int, until: int) -> Simulator:
         """A shadow up to an instant: the baseline with these run times, or those of a copy, and these failures."""
         near = near_times(durations, self.begin.trace.limit, copy, self.seed)
         twin = self.begin.fork_with(_longer(self.begin, near), failures)
