@@ -46,6 +46,15 @@ from shunter.sweeps.store import Store
 from shunter.tuning.halving import drawn_settings
 
 
+def test_no_ablation_is_another_run_by_another_name() -> None:
+    """With the hour before and the run times of the past, AutoSched would be SelfTune."""
+    part = AutoschedPart()
+    for policy in part.policies:
+        plain, ablated = part.options(policy), part.ablated(policy).values()
+        assert len({str(each) for each in (plain, *ablated)}) == 1 + len(ablated)
+        assert all(each.predictor == plain.predictor for each in ablated)
+
+
 @pytest.mark.usefixtures("_few_jobs")
 def test_all_of_it_is_printed_and_kept(tmp_path) -> None:
     chosen = ["--data", "venus", "-p", "tiresias", "--budget", "2"]

@@ -12,6 +12,7 @@ from shunter import traces
 from shunter.adapting.controller import SearchTimes
 from shunter.adapting.study import AdaptingOptions
 from shunter.clusters.stop_costs import USUAL
+from shunter.generating.arrivals import LAST_HOUR
 from shunter.generating.known_jobs import HOUR, MINUTE
 from shunter.model import Trace
 from shunter.reproduce.standin import begin_of, stand_in
@@ -52,7 +53,7 @@ DATA = {
 CAUSAL_TUNER, AGGREGATOR, BOTH_PARTS = "with causal tuner", "with aggregator", "with both parts"
 QUARTER = "a quarter of the evaluations"
 ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from AutoSched here, where parts that save nothing are off
-    "no generator: the hour before": {"generator": "last-hour", "predictor": "past"},
+    "no generator: the hour before": {"generator": LAST_HOUR.name},  # with other run times it would be SelfTune
     CAUSAL_TUNER: {"causal": "layers"},
     AGGREGATOR: {"aggregate": True},
     BOTH_PARTS: {"causal": "layers", "aggregate": True},
