@@ -16,7 +16,7 @@ from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Round
 from shunter.live.backing_out import back_out
 from shunter.live.controller import Mode, RoundResult
-from shunter.live.journal import ABANDONED, DONE, GUARD, INTENT, STOP, Journal
+from shunter.live.journal import DONE, GUARD, INTENT, STOP, Journal
 from shunter.live.journal_file import DamagedError
 from shunter.live.metrics import Metrics
 from shunter.live.running import ControllerSettings, policy_of, run
@@ -161,7 +161,17 @@ def test_a_policy_that_can_not_start_is_refused_and_the_old_one_goes_on(tmp_path
         results = control(busy(), tmp_path / "journal.db", Scripted())
     assert {result.policy for result in results} == {BASE}
     assert results[1].switch.refused == "it could not start: ZeroDivisionError: odd job"
-    assert log_of(tmp_path / "journal.db")[-1] == (BASE, OTHER, ABANDONED)
+    assert log_of(tmp_path / "journal.db") == [("", BASE, DONE)]  # however often it is tried
+
+
+def test_a_policy_too_long_for_the_journal_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with closing(Journal(journal)) as book:
+        log = SwitchLog(book)
+        log.begin("it begins", BASE, "first")
+        with pytest.raises(LiveError, match="at most 1,000 characters, got 1,001"):
+            log.intend(BASE, "x" * 1001, "", "")
+    assert log_of(journal) == [("", BASE, DONE)]
 
 
 def test_a_controller_that_was_killed_after_the_intent_goes_on_with_the_new_policy(tmp_path: Path) -> None:

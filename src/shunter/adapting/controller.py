@@ -6,6 +6,7 @@ over the memory of the one before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,13 +50,14 @@ class Switch:
     at: int  # ms
     before: str
     policy: str
-    gain: float  # how many times as good as the settings before, on the same outlook
+    gain: float  # how many times as good as the settings before, on the same outlook; infinite: no ratio says it
     early: bool
 
     def as_dict(self, begin: int) -> dict[str, Any]:
         """For scripts, times in hours from ``begin``."""
         hours = (self.at - begin) / HOUR
-        return {"hour": hours, "before": self.before, "policy": self.policy, "gain": self.gain, "early": self.early}
+        gain = self.gain if math.isfinite(self.gain) else None
+        return {"hour": hours, "before": self.before, "policy": self.policy, "gain": gain, "early": self.early}
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,7 @@ class AdaptingScheduler:
             memory = simulator.run(made, until=at, memory=memory)
             found = self._searched(simulator, at, text, memory)
             searches.append(found)
-            gain = found.present / found.value if found.value else 1.0
+            gain = found.present / found.value if found.value else math.inf
             if found.policy != text and gain >= (EARLY if early else self.times.hourly_gain):
                 switches.append(Switch(at, text, found.policy, gain, early))
                 text, made = found.policy, registry.policy(found.policy)

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from dataclasses import dataclass
 
+from shunter.errors import LiveError
 from shunter.live.journal import ABANDONED, BEGIN, DONE, GUARD, INTENT, STOP, HandedBackError, Journal
 from shunter.live.journal_file import damaged
 
@@ -96,6 +97,10 @@ class SwitchLog:
 
 def _insert(file: sqlite3.Connection, event: int, texts: tuple[str, str, str, str], state: str) -> int:
     """A new switch; ``texts`` are the old policy, the new one, the reason and the evidence."""
+    if (longest := max(map(len, texts[:2]))) > LONGEST_POLICY:
+        raise LiveError(
+            f"a policy must have at most {LONGEST_POLICY:,} characters, got {longest:,}; leave settings out"
+        )
     made = file.execute(
         "insert into switches (event, at, before, policy, why, evidence, state) values (?, ?, ?, ?, ?, ?, ?)",
         (event, time.time(), *texts, state),

@@ -12,7 +12,7 @@ from shunter.capabilities import Holds, capability
 from shunter.errors import PolicyError, ShunterError
 from shunter.live.backend import LiveBackend, Round
 from shunter.live.controller import Controller, Mode
-from shunter.live.journal import ABANDONED, DONE
+from shunter.live.journal import DONE
 from shunter.live.sources import PolicyChoice, PolicySource
 from shunter.live.switch_log import SwitchLog
 from shunter.protocols import Memory, Policy
@@ -113,16 +113,10 @@ class PolicyInForce:
 
     def _take(self, choice: PolicyChoice, wanted: PolicySwitch, back: bool) -> None:
         _check(choice.policy, self.backend)
-        number = 0
+        memory = choice.policy.start(self.backend.cluster, self.memory)  # it decides nothing yet
         if self._noted:
-            number = self._log.intend(wanted.before, wanted.policy, wanted.why, wanted.evidence, back=back)
-        try:
-            memory = choice.policy.start(self.backend.cluster, self.memory)
-        except Exception:
-            if number:
-                self._log.settle(number, ABANDONED)
-            raise
-        self.policy, self.memory, self._open = choice.policy, memory, number
+            self._open = self._log.intend(wanted.before, wanted.policy, wanted.why, wanted.evidence, back=back)
+        self.policy, self.memory = choice.policy, memory
 
     def _refuse(self, wanted: PolicySwitch, why: str) -> PolicySwitch | None:
         """The old policy stays, which is reported once."""

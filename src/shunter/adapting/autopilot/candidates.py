@@ -14,6 +14,7 @@ from functools import cached_property
 from shunter import registry
 from shunter.capabilities import Compilable, Holds, Learns, capability
 from shunter.errors import PolicyError, ShunterError, did_you_mean
+from shunter.live.switch_log import LONGEST_POLICY
 from shunter.params import Among, Between, Growing, named
 from shunter.protocols import Policy
 from shunter.scheduling.resizing.policy import Resizing
@@ -21,7 +22,6 @@ from shunter.seeding import rng
 from shunter.tuning.spaces import PolicySpace, SearchedParam, choosable, space_of
 
 USUAL = ("saf:backfill=easy", "sjf:backfill=easy", "wfp3:backfill=easy", "srsf", "tiresias")
-LONGEST = 1000  # characters of a policy
 DRAWS = 20  # points of a space, by which one knows whether it has more than one
 
 
@@ -62,8 +62,8 @@ class Candidates:
         if text in self.first:
             return True
         try:
-            name, given = named(text[: LONGEST + 1])
-            fits = len(text) <= LONGEST and any(_within(space, name, given) for space in self.spaces)
+            name, given = named(text[: LONGEST_POLICY + 1])
+            fits = len(text) <= LONGEST_POLICY and any(_within(space, name, given) for space in self.spaces)
             return fits and registry.text(registry.policy(text)) == text  # only now is anything made of it
         except ShunterError:
             return False

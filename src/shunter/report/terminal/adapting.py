@@ -66,7 +66,12 @@ def _switches(run: Mapping[str, Any]) -> list[RenderableType]:
         return []
     head = f" {run['label']}: the first {min(SHOWN, len(switches))} of {len(switches)} switches"
     lines = [
-        f"   hour {each['hour']:.4g}: {each['policy']} ({each['gain']:.2f} times as good{', early' * each['early']})"
+        f"   hour {each['hour']:.4g}: {each['policy']} ({_gain(each['gain'])}{', early' * each['early']})"
         for each in switches[:SHOWN]
     ]
     return [Text(line) for line in (head, *lines)]
+
+
+def _gain(times: float | None) -> str:
+    """A gain without a ratio is over settings that were abandoned, or reaches an objective of 0."""
+    return "better" if times is None else f"{times:.2f} times as good"
