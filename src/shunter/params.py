@@ -88,15 +88,20 @@ def declared(cls: type) -> dict[str, tuple[type, Any, Param]]:
 def named(text: str, what: str = "policy", error: type[InputError] = PolicyError) -> tuple[str, dict[str, str]]:
     """The name and the settings in a text like ``wfp3:backfill=easy,depth=2``."""
     name, _, settings = text.strip().partition(":")
+    return name, settings_of(settings, f"{what} '{text}'", error)
+
+
+def settings_of(text: str, what: str, error: type[InputError] = PolicyError) -> dict[str, str]:
+    """Settings such as ``backfill=easy,depth=2``; ``what`` they are, for messages."""
     values: dict[str, str] = {}
-    for item in filter(None, settings.split(",")):
+    for item in filter(None, text.split(",")):
         key, equals, value = item.partition("=")
         if not equals or not key.strip():
-            raise error(f"{what} '{text}': settings are written key=value,key=value, got '{item}'")
+            raise error(f"{what}: settings are written key=value,key=value, got '{item}'")
         if key.strip() in values:
-            raise error(f"{what} '{text}': '{key.strip()}' is set twice")
+            raise error(f"{what}: '{key.strip()}' is set twice")
         values[key.strip()] = value
-    return name, values
+    return values
 
 
 def build(

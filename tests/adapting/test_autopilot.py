@@ -527,7 +527,14 @@ def test_the_command_prints_the_table_and_its_json(trace_file: Path) -> None:
     assert "BROKE" not in text
     found["runs"]["autopilot"] |= {"within_limits": False, "p99_of_baseline": 12.345}
     shown.print(autopilot_view(found))
-    assert "THE AUTOPILOT BROKE THE LIMITS: P99 12.35 times the site's (limit 10)" in shown.export_text()
+    text = shown.export_text()
+    assert "THE AUTOPILOT BROKE worst_p99: P99 of the JCT was 12.3 times the site's; at most 10 is allowed" in text
+    assert "BROKE worst_fairness" not in text
+    found["runs"]["autopilot"] |= {"p99_of_baseline": 1.0, "fairness_of_baseline": 0.9}
+    shown.print(autopilot_view(found))
+    text = shown.export_text()
+    assert "BROKE worst_fairness: the share of jobs with rho <= 1 was 0.9 times the site's; at least 0.95" in text
+    assert "BROKE worst_p99" not in text
 
 
 def test_a_site_where_no_job_is_fair_has_no_fairness_to_compare_with(tmp_path: Path) -> None:
@@ -540,13 +547,13 @@ def test_a_site_where_no_job_is_fair_has_no_fairness_to_compare_with(tmp_path: P
     assert study.runs["baseline"].fair == 0
     found = study.as_dict()
     assert found["runs"]["autopilot"]["fairness_of_baseline"] is None
-    found["runs"]["autopilot"]["within_limits"] = False
+    found["runs"]["autopilot"]["p99_of_baseline"] = 20.0
     found["undecided"] = ""
     shown = Console(width=300, record=True, file=io.StringIO())
     shown.print(autopilot_view(found))
     text = shown.export_text()
-    assert "times the site's (limit 10)" in text
-    assert "jobs with rho" not in text
+    assert "BROKE worst_p99" in text
+    assert "BROKE worst_fairness" not in text
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ def test_it_does_not_decide_by_jobs_of_which_none_has_ended(tmp_path: Path) -> N
     )  # fmt: skip
     verdict = answered(task).verdict
     assert verdict.answer is PilotAction.UNKNOWN
-    assert verdict.why == "0 jobs have ended, and 50 are needed"
+    assert verdict.why == "0 jobs have ended, and 50 are needed (least_jobs)"
 
 
 def test_without_threads_there_is_no_search_and_rounds_go_on(tmp_path: Path, monkeypatch) -> None:

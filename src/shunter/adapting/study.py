@@ -220,7 +220,7 @@ class Adapting:
     """Runs the study on a setup."""
 
     def __init__(self, setup: Setup, options: AdaptingOptions, repeat: int = 0) -> None:
-        self.setup, self.options = setup, _checked(options)
+        self.setup, self.options = setup, checked(options)
         self.given = resolve(_first(options.policy)).text
         self.seed = options.seed + repeat  # of searches, and of what is generated
         self._draw = Draw(setup, options.seed, repeat)
@@ -333,7 +333,7 @@ class Adapting:
         return dataclasses.replace(self.setup, trace=jobs, history=history.select(~recent), faults=())
 
 
-def _checked(options: AdaptingOptions) -> AdaptingOptions:
+def checked(options: AdaptingOptions) -> AdaptingOptions:
     """Refuse what can't be run before anything is."""
     check_objective(options.objective)
     duration_model(options.predictor)

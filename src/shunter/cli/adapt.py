@@ -32,6 +32,7 @@ from shunter.cli.console import (
     note,
     progress,
     say_about,
+    say_stoppable,
     with_columns,
 )
 from shunter.errors import RunError
@@ -133,7 +134,7 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     cluster = named_cluster(cluster)
 
     from shunter.adapting.controller import SearchTimes
-    from shunter.adapting.study import SOURCES, Adapting, AdaptingOptions
+    from shunter.adapting.study import SOURCES, Adapting, AdaptingOptions, checked
     from shunter.clusters.stop_costs import USUAL
     from shunter.errors import did_you_mean
     from shunter.generating.repository import WorkloadRepository
@@ -147,8 +148,10 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     if source not in SOURCES:
         raise RunError(f"there is no source '{source}'; {did_you_mean(source, SOURCES)}")
     times = SearchTimes(milliseconds("--every", every), milliseconds("--recheck", recheck, 0), gain)
-    options = AdaptingOptions(
-        policy, budget, search, objective, times, generator, predictor, fixed, seed, threads, causal, aggregate
+    options = checked(
+        AdaptingOptions(
+            policy, budget, search, objective, times, generator, predictor, fixed, seed, threads, causal, aggregate
+        )
     )
     setup = set_up(
         trace, cluster, [policy] if drop_unfit else (), format, on_bad_row or "fail", since=since or "",
@@ -162,6 +165,7 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
         found = work.run(on_progress)
     if repository is not None:
         WorkloadRepository(repository).add(setup.trace)
+    say_stoppable(setup.trace, checkpointable or "", max(run.preemptions for run in found.runs.values()))
     answer(found.as_dict(), lambda study: adapting_view(study, SOURCES[source]), json)
     if graph is not None:
         _draw(found.runs[SOURCES[source]], found.options.policy, graph)

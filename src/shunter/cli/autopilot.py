@@ -24,18 +24,20 @@ from shunter.cli.console import (
     answer,
     milliseconds,
     named_cluster,
+    note,
     policy_names,
     progress,
     say_about,
+    say_stoppable,
     with_columns,
 )
 from shunter.errors import RunError
 
 EXAMPLES = """Examples:
 
-shunter autopilot jobs.csv -c 64x8 --since +28 --until +56   # four weeks, after four weeks to learn from
+shunter autopilot jobs.csv -c 64x8 --since +28 --checkpointable none   # as a live autopilot: it stops no job
 
-shunter autopilot jobs.csv -c 64x8 --since +28 --baseline multifactor --candidate saf:backfill=easy --candidate wfp3
+shunter autopilot jobs.csv -c 64x8 --since +28 --until +56 --baseline multifactor --candidate saf:backfill=easy
 
 shunter autopilot jobs.csv -c 64x8 --since +28 --limits worst_p99=1.2,gain=1.05 --checkpointable none --json
 """
@@ -90,7 +92,7 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.simulation import resolve
 
     chosen = Candidates.of(candidate or (), baseline)
-    step = milliseconds("--every", every)
+    step = milliseconds("--every", every, such_as="1d or 7d")
     if step % DAY:
         raise RunError(f"--every must be a number of whole days, such as 1d or 7d, got '{every}'")
     options = ReplayOptions(chosen, AutopilotLimits.of(limits), step, milliseconds("--rest", rest), seed)
@@ -100,6 +102,9 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
         checkpointable=checkpointable or "",
     )  # fmt: skip
     say_about(setup, cluster, [resolve(baseline).text])
+    if setup.history is None:
+        note("nothing is known of the time before the run, so Fixed is the site's policy; begin later, as --since +28")
     with progress("replaying", "steps") as on_progress:
         found = [PilotReplay(setup, replace(options, copy=copy)).run(on_progress) for copy in range(repeat)]
+    say_stoppable(setup.trace, checkpointable or "", max(run.stops for run in found[0].runs.values()))
     answer(repeated(found), autopilot_view, json)

@@ -458,13 +458,13 @@ def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
     return chosen.with_past(past)
 
 
-def milliseconds(option: str, text: str, least: int = 60) -> int:
-    """A time such as 5m or 1h."""
+def milliseconds(option: str, text: str, least: int = 60, such_as: str = "5m or 1h") -> int:
+    """A time such as 5m or 1h, of at least so many seconds."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in UNIT_S else (text, "s")
     try:
         seconds = float(number) * UNIT_S[unit]
     except ValueError:
         seconds = -1.0
     if not least <= seconds <= 30 * 86400:
-        raise RunError(f"{option} must be a time from {least} seconds to 30 days, such as 5m or 1h, got '{text}'")
+        raise RunError(f"{option} must be a time from {least} seconds to 30 days, such as {such_as}, got '{text}'")
     return round(seconds * 1000)

@@ -26,6 +26,7 @@ from shunter.cli.console import (
     named_cluster,
     progress,
     say_about,
+    say_stoppable,
     with_columns,
 )
 from shunter.errors import RunError
@@ -63,7 +64,13 @@ ValidateOption: TypeAlias = Annotated[
 ]
 BudgetOption: TypeAlias = Annotated[
     int,
-    typer.Option("--budget", min=0, metavar="N", help="Settings to draw from declared ranges; default: 40; any: 200."),
+    typer.Option(
+        "--budget",
+        min=0,
+        metavar="N",
+        show_default=False,
+        help="Settings to draw from declared ranges; default: 40; any: 200.",
+    ),
 ]
 TuningSearchOption: TypeAlias = Annotated[
     str,
@@ -133,4 +140,6 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
         learn(task.ground.setup(place), [named])
     with progress("tuning", "runs") as on_progress:
         found = tuned(task, repeat, workers, dask, on_progress)
+    stops = int(found.best.numbers["preemptions"])
+    say_stoppable(task.ground.setup(task.place).trace, checkpointable or "", stops)
     answer(found.as_dict(), tuning_view, json)

@@ -129,6 +129,8 @@ def space_of(policy: str) -> PolicySpace:
 
 def spaces_of(policy: str) -> list[PolicySpace]:
     """The space of a policy, or of ``any``: of all that a search may choose among."""
+    if policy.startswith((f"{ANY}:", f"{ANY},")):
+        raise PolicyError(f"'{ANY}' stands for all policies and takes no settings, got '{policy}'; name one policy")
     names = choosable() if policy == ANY else [policy]
     found = [space_of(name) for name in names]
     if not any(each.dimensions for each in found):

@@ -38,7 +38,8 @@ class Candidates:
         known = set(choosable())
         for text in texts:
             name = named(text)[0]
-            if name not in known:
+            why = _unusable(registry.policy(text)) if name in registry.names() else ""
+            if name not in known and not why:
                 raise PolicyError(f"the autopilot can't choose '{name}'; {did_you_mean(name, _usable(known))}")
         made = [registry.policy(text) for text in (baseline, *(texts or USUAL))]
         for policy in made:
@@ -83,11 +84,11 @@ def _usable(names: Iterable[str]) -> list[str]:
 
 def _unusable(policy: Policy) -> str:
     """Why it can't choose a policy; "": it can."""
-    if policy.needs:
-        return "knows the truth, and no site does"
     learns = capability(Learns, policy)
     if learns is not None and learns.predictor:
         return "would lose its model with every switch"
+    if policy.needs:
+        return "knows the truth, and no site does"
     if capability(Holds, policy) is not None:
         return "holds jobs back"
     if isinstance(policy, Resizing):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from shunter import registry
+from shunter import world as w
 from shunter.adapting.abandoning import most_decisions
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.near_copies import near_times
@@ -93,6 +94,7 @@ class PilotedRun:
     decisions: tuple[ReplayedDecision, ...] = ()
     days: tuple[WatchedDay, ...] = ()
     policy: str = ""  # of one that stays
+    stops: int = 0  # of jobs that went on later
 
     @property
     def mean(self) -> float:
@@ -281,7 +283,7 @@ class PilotReplay:
 
     def _plain(self, text: str) -> PilotedRun:
         made = plain_run(self._simulator(), text, registry.policy(text).start(self.setup.cluster))
-        return PilotedRun(made.jct, made.fair, policy=text)
+        return PilotedRun(made.jct, made.fair, policy=text, stops=made.preemptions)
 
     def _instants(self, step: int) -> list[int]:
         """From the first arrival to the last."""
@@ -320,7 +322,7 @@ class PilotReplay:
         for later in (DAY, 2 * DAY):  # the last day on which jobs come is judged twice, too
             flight.until(at + later)
         flight.until(None)
-        return PilotedRun(jct_of(simulator), _fair(simulator), tuple(flight.decisions), tuple(flight.days))
+        return _ended(simulator, flight.decisions, flight.days)
 
     # -- the oracle
 
@@ -339,7 +341,7 @@ class PilotReplay:
                 text, memory = best, registry.policy(best).start(simulator.cluster, memory)
             step()
         simulator.run(registry.policy(text), memory=memory)
-        return PilotedRun(jct_of(simulator), _fair(simulator), tuple(decisions))
+        return _ended(simulator, decisions)
 
     def _best_of_truth(self, simulator: Simulator, memory: Memory | None, first: Sequence[str], now: int) -> list[str]:
         """The best few for what comes until the next decision, and in a week at least, within the limits."""
@@ -366,8 +368,10 @@ class PilotReplay:
         return best_few(candidates, first, budget, self.options.seed, now, value) or [first[0]]
 
 
-def _fair(simulator: Simulator) -> float:
-    return share_of_fair(rho_of(simulator))
+def _ended(simulator: Simulator, decisions: Sequence[ReplayedDecision], days: Sequence[WatchedDay] = ()) -> PilotedRun:
+    stops = int(simulator.world.jobs[w.PREEMPTIONS].sum())
+    fair = share_of_fair(rho_of(simulator))
+    return PilotedRun(jct_of(simulator), fair, tuple(decisions), tuple(days), stops=stops)
 
 
 class _Flight:

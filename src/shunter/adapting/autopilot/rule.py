@@ -24,7 +24,7 @@ from shunter.cluster import Cluster
 from shunter.errors import AbandonedError, PolicyError, RunError
 from shunter.generating.known_jobs import DAY, HOUR
 from shunter.model import Trace
-from shunter.params import build, named, param
+from shunter.params import build, param, settings_of
 from shunter.report.finish_fairness import FAIR
 from shunter.report.so_far import JobsBetween
 from shunter.sim.engine import Simulator
@@ -43,9 +43,9 @@ class AutopilotLimits:
     """What an operator allows."""
 
     objective: str = param("jct", "what to minimise", choices=tuple(OBJECTIVES))
-    worst_p99: float = param(1.5, "maximum P99 of the JCT, relative to the baseline's", low=0.1, high=100)
+    worst_p99: float = param(1.5, "maximum P99 of the JCT, relative to the baseline's", low=1, high=100)
     worst_fairness: float = param(
-        0.95, "minimum share of jobs with rho <= 1, relative to the baseline's", low=0, high=10
+        0.95, "minimum share of jobs with rho <= 1, relative to the baseline's", low=0, high=1
     )
     worst_day: float = param(
         1.05,
@@ -66,11 +66,14 @@ class AutopilotLimits:
     @classmethod
     def of(cls, text: str) -> AutopilotLimits:
         """What a text such as ``worst_p99=1.2,hours=48`` says."""
-        found = build(cls, text, named(f":{text}", "--limits", RunError)[1], "--limits", RunError)
+        found = build(cls, text, settings_of(text, f"--limits '{text}'", RunError), "--limits", RunError)
         # The first job of the days in view is hardly ever at their very beginning, so that fewer than all are known.
         if not found.check_days < found.least_days < found.days:
             got = f"{found.check_days:g}, {found.least_days:g} and {found.days:g}"
-            raise RunError(f"--limits: check_days, least_days and days must increase in this order, got {got}")
+            raise RunError(
+                f"--limits '{text}': check_days, least_days and days must increase in this order, and are {got}; set"
+                " all three, such as check_days=2,least_days=4,days=7"
+            )
         return found
 
     def kept(self, jobs: JobsBetween, base: JobsBetween) -> bool:
@@ -166,7 +169,7 @@ class Autopilot:
         if base is None:
             return PilotVerdict(PilotAction.UNKNOWN, in_force, "the baseline could not be replayed", shortlist=kept)
         if base.waited < WORTH_A_SEARCH and in_force == self.candidates.baseline:
-            why = f"jobs hardly wait ({100 * base.waited:.1f} % of their time)"
+            why = f"jobs hardly wait ({100 * max(base.waited, 0.0):.1f} % of their time)"
             return PilotVerdict(PilotAction.STAY, in_force, why, shortlist=kept)
         found = trial.searched((in_force, *kept), budget or limits.budget)
         final = _Trial(window, self, limits.copies)
@@ -185,9 +188,9 @@ class Autopilot:
     def _unknown(self, past: PastDays) -> str:
         limits = self.limits
         if past.days < limits.least_days:
-            return f"{past.days:.1f} days are known, and {limits.least_days:g} are needed"
+            return f"{past.days:.1f} days are known, and {limits.least_days:g} are needed (least_days)"
         if (ended := int(past.ended.sum())) < limits.least_jobs:
-            return f"{counted(ended, 'job', 'have')} ended, and {limits.least_jobs} are needed"
+            return f"{counted(ended, 'job', 'have')} ended, and {limits.least_jobs} are needed (least_jobs)"
         if trial_days_empty(past, limits.check_days):
             return f"no job came in the last {limits.check_days:g} days, or none before them"
         return ""
@@ -300,11 +303,12 @@ class _Trial:
         if found is None or base is None:
             return f"{text} did not come to an end"
         if found.p99 > limits.worst_p99 * base.p99:
-            return f"P99 of {text} would be {found.p99 / base.p99:.2f} times the baseline's"
+            allowed = f"at most {limits.worst_p99:g} times is allowed"
+            return f"P99 of {text} would be {found.p99 / base.p99:.2f} times the baseline's; {allowed}"
         fair, base_fair = float(found.fair.mean()), float(base.fair.mean())
         if fair < limits.worst_fairness * base_fair:
             shares = f"{100 * fair:.1f} % of the jobs would have rho <= 1, and {100 * base_fair:.1f} %"
-            return f"with {text} {shares} with the baseline"
+            return f"with {text} {shares} with the baseline; at least {limits.worst_fairness:g} times is allowed"
         better = self.gain(text, self.pilot.candidates.baseline, late=True)
         if better < 1 / WORSE_LATELY:
             return f"{text} would have been {better:.2f} times as good as the baseline in the last days"

@@ -55,11 +55,24 @@ def _days(found: Mapping[str, Any]) -> list[str]:
         return ["The site's policy was active on all days"]
     worst, back = max(day["true"] for day in days), sum(day["handed_back"] for day in days)
     return [
-        f"{counted(len(days), 'day')} with another policy than the site's. By true run times, jobs spent up to"
+        f"The guard judged {counted(len(days), 'day')} with another policy than the site's, the last after the last"
+        " arrival. By true run times, jobs spent up to"
         f" {worst:.3f} times as long in the system as in the mean of the shadows. {counted(found['bad_days'], 'day')}"
         " with arrivals exceeded 1.05 times every shadow",
-        f"The guard predicts run times of unfinished jobs. It handed back after {counted(back, 'day')}",
+        f"The guard predicts run times of unfinished jobs. It handed the jobs back {counted(back, 'time')}",
     ]
+
+
+def _broken(pilot: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
+    """Each limit that the autopilot broke."""
+    p99, fair = pilot["p99_of_baseline"], pilot["fairness_of_baseline"]
+    broken = []
+    if p99 > (most := limits["worst_p99"]):
+        broken.append(f"worst_p99: P99 of the JCT was {p99:.3g} times the site's; at most {most:g} is allowed")
+    if fair is not None and fair < (least := limits["worst_fairness"]):
+        shown = f"the share of jobs with rho <= 1 was {fair:.3g} times the site's; at least {least:g} is allowed"
+        broken.append(f"worst_fairness: {shown}")
+    return [f"THE AUTOPILOT BROKE {each}" for each in broken]
 
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
@@ -75,13 +88,7 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     lines += _days(found)
     if found["undecided"]:
         return [*lines, *(f"aim '{name}': can't tell, because {found['undecided']}" for name in found["aims"])]
-    if not (pilot := found["runs"]["autopilot"])["within_limits"]:
-        limits, fairness = found["limits"], pilot["fairness_of_baseline"]
-        jobs = "" if fairness is None else f", jobs with rho <= 1 {fairness:.3f} times ({limits['worst_fairness']:g})"
-        lines.append(
-            f"THE AUTOPILOT BROKE THE LIMITS: P99 {pilot['p99_of_baseline']:.2f} times the site's (limit"
-            f" {limits['worst_p99']:g}){jobs}"
-        )
+    lines += _broken(found["runs"]["autopilot"], found["limits"])
     if not found["runs"]["fixed"]["within_limits"]:
         lines.append("Fixed breaks the limits on these weeks, so that the aims that are relative to it don't apply")
     return [*lines, *(f"aim '{name}': {AIMS[reached]}" for name, reached in found["aims"].items())]

@@ -44,8 +44,8 @@ def _open_jobs(still_open: Mapping[str, Any]) -> list[RenderableType]:
     many, part = counted(still_open["jobs"], "job"), share(still_open["gpu_time"])
     return [
         Text(
-            f" {many} that settings were chosen on, with {part} of their GPU time, had not ended when these begin, even"
-            " if none waited. The search knows their run times, and a site would not have known them then.",
+            f" {many} that settings were chosen on, with {part} of their GPU time, still ran when these begin, even if"
+            " none waited. The search knows their run times; a site would not have known them then.",
             style="dim",
         )
     ]

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shunter import extras
 from shunter.adapting.study import AUTOSCHED, FIXED, HINDSIGHT, LABELS, Adapting, AdaptingStudy, speedup
 from shunter.errors import RunError, did_you_mean
 from shunter.model import GPU
 from shunter.processes import Progress
 from shunter.report.bootstrap import Estimate, drawn_quantiles, draws_of, estimate
-from shunter.reproduce.autosched.design import DATA, OBJECTIVES, AutoschedPart, setup_of
+from shunter.reproduce.autosched.design import DATA, OBJECTIVES, PREDICTOR, AutoschedPart, setup_of
 from shunter.reproduce.autosched.keeping import COLUMNS, USES, KeptRuns
 from shunter.reproduce.autosched.paper import (
     GAINS,
@@ -263,6 +264,7 @@ def _seconds(studies: Sequence[AdaptingStudy], claim: PrintedTime) -> tuple[floa
 
 def check(part: AutoschedPart) -> AutoschedPart:
     """Refuse what can't be run before anything is."""
+    extras.require(PREDICTOR, "reproduce autosched")
     for given, known, what in ((part.data, DATA, "data set"), (part.policies, OBJECTIVES, "scheduler")):
         for name in given:
             if name not in known:
