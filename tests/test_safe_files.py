@@ -15,6 +15,7 @@ import pytest
 
 from shunter import safe_files
 from shunter.errors import InputError, RunError
+from shunter.parquet_pages import unpacked_bytes
 from shunter.run_folder import new_folder
 from shunter.safe_files import disk_errors, whole, write_parquet
 
@@ -140,6 +141,89 @@ def test_one_long_text_in_many_rows_is_not_spelled_out(tmp_path, in_lists):
     with pytest.raises(safe_files.TooLargeError, match="holds more than 64 MiB"):
         safe_files.parquet_frame(tmp_path / "bomb.parquet", 2**26)
     assert pa.default_memory_pool().max_memory() - before < 2**28
+
+
+def refused(path: Path) -> int:
+    """The memory that it takes to refuse a file."""
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(safe_files.TooLargeError, match="holds more than 64 MiB"):
+        safe_files.parquet_frame(path, 2**26)
+    return pa.default_memory_pool().max_memory() - before
+
+
+def test_many_columns_of_long_texts_are_not_spelled_out(tmp_path):
+    """Each of them is within the bound by itself."""
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), pa.array(["x" * 30_000]))
+    table = pa.table({f"name{at}": texts for at in range(20)})
+    pq.write_table(table, tmp_path / "bomb.parquet", compression="zstd", store_schema=False)
+    assert refused(tmp_path / "bomb.parquet") < 2**28
+
+
+def test_one_wide_value_in_many_rows_is_not_spelled_out(tmp_path):
+    wide = pa.array([b"x" * 10**6] * 500, pa.binary(10**6))
+    options = {"use_dictionary": True, "dictionary_pagesize_limit": 2**30, "data_page_size": 2**30}
+    pq.write_table(pa.table({"name": wide}), tmp_path / "bomb.parquet", compression="zstd", **options)
+    del wide
+    assert (tmp_path / "bomb.parquet").stat().st_size < 10_000
+    before = pa.total_allocated_bytes()
+    with pytest.raises(safe_files.TooLargeError, match="holds more than 64 MiB"):
+        safe_files.parquet_frame(tmp_path / "bomb.parquet", 2**26)
+    assert pa.total_allocated_bytes() - before < 2**20
+
+
+def varint(number: int, length: int = 0) -> bytes:
+    """A whole number in Thrift's compact protocol; it may be longer than it needs to be."""
+    number *= 2
+    found = bytearray()
+    while number or not found:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found += b"\x80" * (length - len(found))
+    found[-1] &= 0x7F
+    return bytes(found)
+
+
+def test_a_footer_that_says_too_little_is_not_believed(tmp_path):
+    path = tmp_path / "bomb.parquet"
+    table = pa.table({"name": [letter * 10**7 for letter in "abcdefghijklmnop"]})
+    plain = {"use_dictionary": False, "data_page_size": 1, "write_statistics": False, "store_schema": False}
+    pq.write_table(table, path, compression="zstd", **plain)
+    del table
+    said = varint(pq.read_metadata(path).row_group(0).total_byte_size)
+    content = path.read_bytes()
+    assert said in content
+    path.write_bytes(content.replace(said, varint(100, len(said))))
+    assert pq.read_metadata(path).row_group(0).total_byte_size == 100
+    assert refused(path) < 2**24
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("compression", ["none", "zstd", "snappy"])
+def test_what_pages_unpack_to_is_what_an_honest_footer_says(tmp_path, version, compression):
+    path = tmp_path / "table.parquet"
+    table = pa.table({"name": [f"job {at // 3}" for at in range(5000)], "at": range(5000), "lists": [[1, None]] * 5000})
+    options = {"row_group_size": 2000, "data_page_size": 4096, "write_page_index": True}
+    pq.write_table(table, path, compression=compression, data_page_version=version, **options)
+    footer = pq.read_metadata(path)
+    said = sum(footer.row_group(at).total_byte_size for at in range(footer.num_row_groups))
+    with path.open("rb") as file:
+        assert 0.95 * said < unpacked_bytes(file, footer, 2**40) < 1.05 * said
+
+
+def test_a_damaged_header_of_a_page_is_refused_at_once(tmp_path):
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"at": range(50)}), path, use_dictionary=False, compression="none")
+    content = path.read_bytes()
+    for header in (
+        b"\x1c" * 40,
+        b"\x11" * 200,
+        b"\x15" + b"\x80" * 40,
+        b"\x15\x00\x15\x01\x15\x02\x00",
+        b"\x19\xf1\xff\x7f",
+    ):
+        path.write_bytes(content[:4] + header + content[4 + len(header) :])
+        with pytest.raises(OSError, match="header of a page"):
+            safe_files.parquet_frame(path, 2**26)
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path):

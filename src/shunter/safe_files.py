@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shunter.errors import InputError
+from shunter.parquet_pages import unpacked_bytes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -102,14 +103,24 @@ def check_parquet(path: Path, most: int) -> list[str]:
 
     Returns where its texts are, for ``read_dictionary``.
     """
+    with opened(path) as file:
+        return _parquet_checked(file, most)[0]
+
+
+def _parquet_checked(file: BinaryIO, most: int) -> tuple[list[str], Any]:
+    """Where its texts are, and its footer; what that says is only believed if it is too much."""
     import pyarrow.parquet as pq
 
-    with opened(path) as file, pq.ParquetFile(file) as found:
-        groups = [found.metadata.row_group(at) for at in range(found.metadata.num_row_groups)]
-        values = sum(group.column(at).num_values for group in groups for at in range(group.num_columns))  # of lists too
-        check_size(max(8 * values, sum(group.total_byte_size for group in groups)), most)
-        leaves = [found.schema.column(at) for at in range(found.metadata.num_columns)]
-        return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    footer = pq.read_metadata(file)
+    leaves = [footer.schema.column(at) for at in range(footer.num_columns)]
+    widths = [max(leaf.length, 8) if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else 8 for leaf in leaves]
+    groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+    values = sum(  # of lists too; a dictionary may spell out each
+        group.column(at).num_values * width for group in groups for at, width in enumerate(widths)
+    )
+    check_size(max(values, sum(group.total_byte_size for group in groups)), most)
+    check_size(unpacked_bytes(file, footer, most), most)
+    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"], footer
 
 
 def parquet_frame(path: Path, most: int, wanted: Sequence[str] = ()) -> pl.DataFrame:
@@ -122,13 +133,12 @@ def parquet_frame(path: Path, most: int, wanted: Sequence[str] = ()) -> pl.DataF
     import pyarrow.parquet as pq
 
     try:
-        texts = check_parquet(path, most)
-        with (
-            opened(path) as file,
-            pq.ParquetFile(file, read_dictionary=texts, page_checksum_verification=True) as found,
-        ):
-            there = set(found.schema_arrow.names)
-            table = found.read(columns=[name for name in wanted if name in there] or None)
+        with opened(path) as file:
+            texts, footer = _parquet_checked(file, most)
+            options = {"metadata": footer, "read_dictionary": texts, "page_checksum_verification": True}
+            with pq.ParquetFile(file, **options) as found:  # by the footer that was checked
+                there = set(found.schema_arrow.names)
+                table = found.read(columns=[name for name in wanted if name in there] or None)
         table = with_texts(table, most)
         table.validate(full=True)
         return pl.DataFrame(table)
@@ -141,6 +151,7 @@ def with_texts(table: Any, most: int) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    total = 0  # of all columns
     for at, field in enumerate(table.schema):
         lists = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
         if not pa.types.is_dictionary(field.type.value_type if lists else field.type):
@@ -148,7 +159,8 @@ def with_texts(table: Any, most: int) -> Any:
         column = table.column(at)
         parts = [chunk.flatten() if lists else chunk for chunk in column.chunks]
         sizes = [pc.sum(pc.binary_length(part.dictionary).take(part.indices)).as_py() for part in parts]
-        check_size(sum(size or 0 for size in sizes), most)
+        total += sum(size or 0 for size in sizes)
+        check_size(total, most)
         kind = pa.large_list(pa.large_string()) if lists else pa.large_string()
         table = table.set_column(at, field.name, column.cast(kind))
     return table
