@@ -154,3 +154,20 @@ def test_no_more_jobs_are_read_than_fit_and_these_are_the_last(tmp_path: Path, m
     few = WorkloadRepository(tmp_path, most_hours=2)
     monkeypatch.undo()
     assert len(set(few.read(like, 100 * HOUR).submit // HOUR)) == 2
+
+
+def test_long_names_take_no_more_memory_than_there_is(tmp_path: Path, monkeypatch) -> None:
+    kept, like = WorkloadRepository(tmp_path), some_jobs(1)
+    kept.add(some_jobs())
+    monkeypatch.setattr(repository, "most_loaded", lambda: 1000)
+    assert 0 < len(kept.read(like, 100 * HOUR)) < 40
+    assert "and all before: more than" in kept.problems[0]
+
+
+def test_a_folder_in_the_place_of_an_hour_keeps_no_other_from_being_written(tmp_path: Path) -> None:
+    for hour in (0, 3):
+        (tmp_path / f"hour-{hour}.parquet").mkdir()
+    kept = WorkloadRepository(tmp_path, most_hours=8)
+    kept.add(some_jobs())
+    assert kept.problems == ["hour-3.parquet: is a folder"]
+    assert len(set(kept.read(some_jobs(1), 100 * HOUR).submit // HOUR)) == 7

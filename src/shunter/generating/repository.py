@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from shunter.errors import InputError, TraceError
 from shunter.generating.known_jobs import HOUR
 from shunter.model import Trace
-from shunter.safe_files import parquet_frame, whole, write_parquet
+from shunter.safe_files import most_loaded, parquet_frame, whole, write_parquet
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class WorkloadRepository:
         frame, hours = _frame(jobs), jobs.submit // HOUR
         for hour in np.unique(hours[hours >= 0])[-self.most_hours :].tolist():
             path = self.folder / f"hour-{hour}.parquet"
+            if path.is_dir() and not path.is_symlink():  # no file can take its place
+                self.problems.append(f"{path.name}: is a folder")
+                continue
             new = frame.filter(pl.Series(hours == hour))
             before = self._read(path, hour) if path.exists() else None
             made = new if before is None else pl.concat([before, new])
@@ -55,7 +59,8 @@ class WorkloadRepository:
             with whole(path, InputError) as part:
                 write_parquet(made.tail(MOST_JOBS), part)
         for path in self._files()[: -self.most_hours]:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # a folder, or gone
+                path.unlink()
 
     def read(self, like: Trace, before: int) -> Trace:
         """All jobs that were submitted before an instant, with the codes of names as in another trace."""
@@ -73,13 +78,18 @@ class WorkloadRepository:
     def _frames(self, before: int) -> list[pl.DataFrame]:
         """The tables of the last hours before an instant, the oldest first; no more than fit into memory."""
         found: list[pl.DataFrame] = []
+        jobs = size = 0
         past = [path for path in self._files() if _hour(path) * HOUR < before]
         for path in reversed(past[-self.most_hours :]):
             frame = self._read(path, _hour(path))
-            found += [frame] if frame is not None else []
-            if sum(map(len, found)) > MOST_READ:
-                self.problems.append(f"{path.name} and all before: more than {MOST_READ:,} jobs")
-                return found[-2::-1]
+            if frame is None:
+                continue
+            jobs, size = jobs + len(frame), size + int(frame.estimated_size())
+            if jobs > MOST_READ or size > most_loaded():
+                much = f"{MOST_READ:,} jobs" if jobs > MOST_READ else f"{most_loaded() / 2**20:,.0f} MiB"
+                self.problems.append(f"{path.name} and all before: more than {much}")
+                break
+            found.append(frame)
         return found[::-1]
 
     def _files(self) -> list[Path]:
