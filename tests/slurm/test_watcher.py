@@ -12,11 +12,13 @@ import pytest
 
 from shunter.errors import LiveError
 from shunter.live.manager import DeclinedError, UnreachableError
-from shunter.live.snapshot import LiveJob
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.slurm import watcher as watching
 from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
+from shunter.slurm.scontrol_output import length_ms, time_ms
 from shunter.slurm.squeue import job_of, json_record
+from shunter.slurm.tres import MOST
 from shunter.slurm.watcher import OutputFormat, Watcher
 
 HOSTILE = "a;b|c 'd\" $(e) \\ ü ;0123456789ab;."
@@ -130,6 +132,28 @@ def new(job: dict) -> dict:
 
 def read(job: dict, now: int = 1_794_787_000_000) -> LiveJob:
     return job_of(json_record(job, now))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"time_limit": 4_290_649_226},  # minutes; --time=2000000000
+        {"eligible_time": 253_402_214_400, "start_time": 253_402_214_400},  # --begin=9999-12-31
+        {"eligible_time": 100_001_795_038_073, "start_time": 100_001_795_038_073},  # --begin=now+99999999999999
+        {"deadline": 253_402_214_400},
+        {"start_time": 1_794_786_000, "end_time": 130_000_000_000, "job_state": "RUNNING"},
+    ],
+)
+def test_a_snapshot_with_any_time_that_a_user_may_ask_for_is_read_back(tmp_path, asked):
+    odd = read(OLD | asked)
+    snapshot = Snapshot(1_794_787_000_000, (odd,), ())
+    snapshot.save(tmp_path / "now.json")
+    assert Snapshot.load(tmp_path / "now.json") == snapshot
+
+
+def test_times_in_text_have_the_same_bounds():
+    assert length_ms("2979617-10:26:00") == time_ms("9999-12-31T00:00:00") == MOST
+    assert length_ms("1-00:00:01") == 86_401_000
 
 
 def test_a_deadline_is_read_in_every_release():

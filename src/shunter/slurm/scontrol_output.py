@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from shunter.errors import SlurmError
-from shunter.slurm.tres import REMEMBERED
+from shunter.slurm.tres import MOST, REMEMBERED
 
 KEY = re.compile(r"(?:^|\s)([A-Za-z][\w/:()]*)=")
 SETTING = re.compile(r"\s*([A-Za-z][\w()/]*)\s*=\s*(.*?)\s*$")
@@ -66,22 +66,25 @@ def seconds(text: str) -> float | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def time_ms(text: str) -> int:
-    """A time in UTC, or in seconds since 1970, as ms since 1970; -1 where there is none."""
+    """A time in UTC, or in seconds since 1970, as ms since 1970; -1 where there is none.
+
+    No time is later than a snapshot may say, in the year 5138: a user may put a job off for longer.
+    """
     if text in NO_TIME:
         return -1
     if text.isdigit():
-        return 1000 * int(text)
+        return min(1000 * int(text), MOST)
     try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+        return min(int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000), MOST)
     except ValueError:
         raise SlurmError(f"Slurm should write times as 2026-01-31T12:00:00, got '{text}'") from None
 
 
 @lru_cache(maxsize=REMEMBERED)
 def length_ms(text: str) -> int:
-    """``[D-]HH:MM:SS`` or ``MM:SS`` in ms; 0 for UNLIMITED, NOT_SET and the like."""
+    """``[D-]HH:MM:SS`` or ``MM:SS`` in ms, as much as a snapshot may say; 0 for UNLIMITED, NOT_SET and the like."""
     found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", text)
     if found is None:
         return 0
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return days * DAY_MS + ((hours * 60 + minutes) * 60 + seconds) * 1000
+    return min(days * DAY_MS + ((hours * 60 + minutes) * 60 + seconds) * 1000, MOST)
