@@ -17,12 +17,14 @@ from shunter.errors import LiveError
 from shunter.live import reconciling, running
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.live.controller import Mode, RoundResult
+from shunter.live.guard import GuardWindow
 from shunter.live.hints import JobHints
 from shunter.live.journal import ABANDONED, DONE, INTENT, Journal
 from shunter.live.levers import Order
 from shunter.live.reconciling import Reconciler
 from shunter.live.replica import known_model
 from shunter.live.running import ControllerSettings, run
+from shunter.live.tolerance import Tolerance
 from shunter.model import Trace
 from shunter.registry import policy
 from shunter.testing.memory_manager import MemoryManager
@@ -64,6 +66,19 @@ def test_an_error_that_no_one_foresaw_ends_no_controller(tmp_path: Path, monkeyp
     said = [str(problem) for problem in problems]
     assert said[0].startswith("a look failed: OverflowError at test_odd_jobs.py:")
     assert said[1].endswith(": 448 MiB")
+
+
+def test_a_guard_that_can_not_compare_ends_no_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(*_: object) -> None:
+        raise OverflowError("too large")
+
+    monkeypatch.setattr(GuardWindow, "verdict", too_large)
+    guarded = replace(ONCE, guard=Tolerance(every_s=0.0))
+    results, journal = list[RoundResult](), tmp_path / "journal.db"
+    run(policy("sjf:estimate=limit"), busy(), journal, guarded, on_round=results.append)
+    assert len(results) == 2
+    with closing(Journal(journal)) as book:
+        assert ("guard can't", "too large") in [event[1:] for event in book.events()]
 
 
 def test_models_that_users_invent_take_no_memory() -> None:

@@ -26,6 +26,7 @@ from shunter.live.releasing import release
 from shunter.live.replica import Names, Replica
 from shunter.live.requests import KEY, Requests
 from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.switching import BAD_DATA
 from shunter.live.tolerance import Duty, Tolerance, WaitComparison
 from shunter.live.wait_causes import Kind
 from shunter.protocols import Policy
@@ -301,9 +302,9 @@ class Guard:
         begun = time.monotonic()
         try:
             found = window.verdict(self.base, self.tolerance.slack)
-        except ShunterError as problem:  # of the shadow: the controller continues, and reports it
+        except (ShunterError, *BAD_DATA) as problem:  # of the shadow: the controller continues, and reports it
             found = None
-            self.controller.journal.note("guard can't", str(problem))
+            self.controller.journal.note("guard can't", str(problem) or type(problem).__name__)
         now = time.monotonic()
         every_s = self.tolerance.every_s
         rest_s = INTERVALS * self.controller.interval_s if every_s is None else every_s
