@@ -54,7 +54,7 @@ def test_the_queue_follows_what_jobs_say_now_whatever_else_a_user_does_to_his(la
     assert made.problems == []
 
 
-@pytest.mark.parametrize("gpus", [10**16, 2**64 - 3])
+@pytest.mark.parametrize("gpus", [300_000_000, 10**17])
 def test_a_held_job_may_ask_for_any_number_of_gpus_and_harms_no_other(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
 ) -> None:

@@ -11,6 +11,7 @@ from shunter.errors import SlurmError
 from shunter.live.ranges import GPUS, GPUS_OF_NODE, NUMBER
 
 MIB_PER_UNIT = {"": 1.0, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
+MIB_PER_UNIT["?"] = 2.0**40  # what Slurm writes for the next unit, of which no machine has one
 GRES = re.compile(
     r"(?:gres[:/])?([A-Za-z_]\w*)(?::([^:,()=]*[^:,()=\d][^:,()=]*|\d+(?=[:=]\d)))?(?:[:=](\d{1,18})[KMGT]?)?(?:\(([^)]*)\))?"
 )
@@ -64,7 +65,7 @@ def resources(text: str) -> Resources:
 
 def memory_mib(value: str, text: str = "") -> int:
     """``64G`` in MiB; without a unit it is MiB already."""
-    found = re.fullmatch(r"([0-9.]+)([KMGTP]?)[nc]?", value)
+    found = re.fullmatch(r"([0-9.]+)([KMGTP?]?)[nc]?", value)
     if not found:
         raise SlurmError(f"memory must be a number with K, M, G, T or P behind it, got '{value}' in '{text}'")
     return _whole(found[1], text, MIB_PER_UNIT[found[2]])
