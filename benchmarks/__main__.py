@@ -31,6 +31,7 @@ GROUPS: dict[str, Callable[[Trace, Size], Iterator[Row]]] = {
     "reading": lambda _, size: measures.reading(size),
     "starts": lambda _, size: measures.starts(size),
     "answers": lambda _, size: measures.answers(size),
+    "looking-ahead": measures.looking_ahead,
     "placements": lambda _, size: measures.placements(size),
     "shared-links": measures.shared_links,
     "large-cluster": lambda _, size: measures.large_cluster(size),

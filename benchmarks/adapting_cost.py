@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,13 +47,22 @@ def plain(work: Adapting) -> None:
     print(f"{work.given:10} as given: {len(simulator.trace) / took:,.0f} jobs/s", flush=True)  # noqa: T201
 
 
-def searches(work: Adapting) -> None:
-    """A row per hour."""
-    plain(work)
+class Search(NamedTuple):
+    """What the search of one hour cost, in CPU seconds."""
+
+    hour: int
+    jobs: int
+    outlook: float  # to make the generated hour
+    seconds: float
+    evaluations: int
+
+
+def searches(work: Adapting, hours: Sequence[int] = HOURS) -> Iterator[Search]:
+    """At each of these hours one search."""
     simulator, memory = work.simulator(), work.memory(work.given)
     policy, source = registry.policy(work.given), work.source(AUTOSCHED)
     begin = int(simulator.trace.submit[0])
-    for hour in HOURS:
+    for hour in hours:
         at = begin + hour * HOUR
         memory = simulator.run(policy, until=at, memory=memory)
         for _ in range(2):  # the first time compiles, or fits a model
@@ -61,8 +71,15 @@ def searches(work: Adapting) -> None:
         took, found = timed(
             lambda at=at, outlook=outlook, memory=memory: search_on(outlook, at, memory, work.space, [work.given], 0)
         )
-        each = 1000 * took / found.evaluations
-        row = f"{work.given:10}{hour:6}{len(outlook.trace):8,}{made:9.3f}{took:9.2f}{each:9.1f}"
+        yield Search(hour, len(outlook.trace), made, took, found.evaluations)
+
+
+def print_searches(work: Adapting) -> None:
+    """A row per hour."""
+    plain(work)
+    for found in searches(work):
+        each = 1000 * found.seconds / found.evaluations
+        row = f"{work.given:10}{found.hour:6}{found.jobs:8,}{found.outlook:9.3f}{found.seconds:9.2f}{each:9.1f}"
         print(row, flush=True)  # noqa: T201
 
 
@@ -85,7 +102,7 @@ def main(arguments: list[str]) -> None:
     print(f"{data}; policy, hour, jobs, s for the hour, s for 40 evaluations, ms each; CPU time")  # noqa: T201
     for policy in policies:
         work = adapting(data, policy)
-        (whole if "--whole" in arguments else searches)(work)
+        (whole if "--whole" in arguments else print_searches)(work)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks import equality, peers, workload
+from benchmarks import adapting_cost, equality, excerpts, peers, workload
 from benchmarks.plain_policy import PlainFifo
 from shunter import clusters, extras, registry, simulation
 from shunter import world as w
@@ -45,6 +46,7 @@ RESIZING = ["elastic", "optimus", "slaq", "qoredl", "saf:backfill=easy"]  # the 
 LUCID = ["lucid:estimate=none", "lucid:estimate=rolling", "lucid:refit=0"]  # the last one by its model
 TURNS = [*STOPPING, "gandiva:slicing=true", "gandiva:slicing=true,packing=true"]  # many stops while others wait
 GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
+CALM = "52x8"  # on which there are hours with hardly a queue
 CARRIED_LOAD = 0.6  # strict queues are short at this one
 GIB, HOUR_MS = 2**30, 3_600_000
 
@@ -65,9 +67,10 @@ class Size:
     racks: int = 1_024  # of 8 machines of 8 GPUs, of the large cluster
     learned: int = 100_000  # jobs that models are fitted to
     turns: int = 5_000  # jobs that take turns, and four times as many
+    hours: int = 8  # that are simulated ahead
 
 
-QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False, 2_000, 16, 400, 100)
+QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False, 2_000, 16, 400, 100, 2)
 
 
 @dataclass(frozen=True)
@@ -381,6 +384,21 @@ def answers(size: Size) -> Iterator[Row]:
     took = best_of(size.repeats, lambda: outlook.of(last))
     what = f"start of the last of {len(waiting):,} waiting jobs, {outlook.samples} futures"
     yield Row(what, "seconds of CPU", took.cpu, "s", 2, at_most=True)
+
+
+def looking_ahead(trace: Trace, size: Size) -> Iterator[Row]:
+    """An hour ahead in an excerpt beside a fork of the whole simulation, and 40 settings tried on a generated hour."""
+    setup, learns = set_up(trace, CALM), extras.is_there("interpret.glassbox")
+    for policy in excerpts.POLICIES if learns else excerpts.POLICIES[:-1]:
+        calm = sorted(excerpts.measured(setup, policy, size.hours))[: size.hours // 2]
+        ratio = statistics.median(fork / part for _, fork, part in calm)
+        what, measure = f"the next hour in an excerpt: {policy}", f"times as fast as in a fork, calm hours of {CALM}"
+        yield Row(what, measure, ratio, "x", 4, remark=f"up to {calm[-1][0]:,} unfinished jobs")
+    for policy in ("tiresias", "themis", "lucid") if learns else ("tiresias", "themis"):
+        work = adapting_cost.adapting("venus", policy)
+        slowest = max(adapting_cost.searches(work, adapting_cost.HOURS[: size.hours]), key=lambda found: found.seconds)
+        what, remark = f"search of an hour: {policy}", f"{slowest.jobs:,} jobs; {slowest.evaluations} settings"
+        yield Row(what, "seconds of CPU, the slowest of some hours", slowest.seconds, "s", 1, True, remark)
 
 
 def placements(size: Size) -> Iterator[Row]:

@@ -141,6 +141,18 @@ def test_numbers_without_default_must_be_given():
         Rules()
 
 
+def test_a_replaced_struct_has_numbers_of_its_own() -> None:
+    both = whole()
+    advance(both)
+    course = both.course.read_only()
+    other = course.replace(total=9.0)
+    assert (other.at, other.total, other.fresh) == (both.course.at, 9.0, False)
+    other.at = 1  # it is no window
+    assert both.course.at == course.at == 2
+    assert advance(both.replace(course=other)) == 4
+    assert list(both.course.seen) == list(other.seen) == [2, 0]
+
+
 def test_a_field_that_is_not_there_can_not_be_replaced() -> None:
     with pytest.raises(TypeError, match="Rules has no field 'stirct' to replace"):
         Rules(True).replace(stirct=False)

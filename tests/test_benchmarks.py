@@ -45,6 +45,8 @@ def test_it_says_what_it_was_measured_on(told):
         "growth",
         "memory",
         "reading",
+        "the next hour in an excerpt",
+        "search of an hour",
         "network",
         "large cluster",
         "predictors",

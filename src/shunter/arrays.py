@@ -67,31 +67,36 @@ class Arrays:
             raise TypeError(f"{type(self).__name__} lacks '{name}'")
         block = np.zeros(WORDS * len(self.fields), np.int64)
         self.__dict__.update(_block=block, address=block.ctypes.data, _window=False)
-        for name, kind in self.fields.items():
-            value, first = given[name], self.places[name]
-            if kind in NUMBERS:
-                self._set_number(name, value)
-                continue
-            if isinstance(value, Arrays):
-                block[first] = value.address
-            else:
-                value = np.ascontiguousarray(value, DTYPES[kind[0]])
-                if value.ndim != int(kind[1]):
-                    raise TypeError(f"{type(self).__name__}.{name} must have {kind[1]} dimensions, got {value.ndim}")
-                block[first : first + 1 + value.ndim] = (value.ctypes.data, *value.shape)
-            self.__dict__[name] = value
+        for name in self.fields:
+            self._fill(name, given[name])
 
-    def _word(self, name: str) -> Any:
-        """Where in the block a number is, as an array of one."""
-        first = self.places[name]
-        word = self.__dict__["_block"][first : first + 1]
-        return word.view(np.float64) if self.fields[name] == "float" else word
+    def _fill(self, name: str, value: Any) -> None:
+        """Set a field of a new struct."""
+        kind, first, block = self.fields[name], self.places[name], self.__dict__["_block"]
+        if kind in NUMBERS:
+            self._set_number(name, value)
+            return
+        if isinstance(value, Arrays):
+            block[first] = value.address
+        else:
+            value = np.ascontiguousarray(value, DTYPES[kind[0]])
+            if value.ndim != int(kind[1]):
+                raise TypeError(f"{type(self).__name__}.{name} must have {kind[1]} dimensions, got {value.ndim}")
+            block[first : first + 1 + value.ndim] = (value.ctypes.data, *value.shape)
+        self.__dict__[name] = value
+
+    def _words(self, kind: str) -> Any:
+        """The block, as numbers of this kind."""
+        block = self.__dict__["_block"]
+        return block.view(np.float64) if kind == "float" else block
 
     def _number(self, name: str) -> Any:
-        return NUMBERS[self.fields[name]](self._word(name)[0])
+        kind = self.fields[name]
+        return NUMBERS[kind](self._words(kind)[self.places[name]])
 
     def _set_number(self, name: str, value: Any) -> None:
-        self._word(name)[0] = NUMBERS[self.fields[name]](value)
+        kind = self.fields[name]
+        self._words(kind)[self.places[name]] = NUMBERS[kind](value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a number that changes; refuse all else: kernels would still see the old array."""
@@ -105,7 +110,12 @@ class Arrays:
         """A new struct with some fields exchanged; arrays and structs that stay are shared."""
         for name in changed.keys() - self.fields.keys():
             raise TypeError(f"{type(self).__name__} has no field '{name}' to replace")
-        return type(self)(**{name: changed.get(name, getattr(self, name)) for name in self.fields})
+        made, block = object.__new__(type(self)), self.__dict__["_block"].copy()
+        made.__dict__.update(self.__dict__, _block=block, address=block.ctypes.data, _window=False)
+        made.__dict__.pop("_whole", None)
+        for name, value in changed.items():
+            made._fill(name, value)
+        return made
 
     def read_only(self) -> Self:
         """The same arrays and numbers, which can't be written to through this struct in Python."""

@@ -77,6 +77,7 @@ STEP = 20_000  # decisions at most between two reports of progress, and chances 
 FIRST_STEP, STRETCH_S = 100, 0.2  # ... and seconds, as far as the decisions before show how long they take
 PLAIN_STEP = 1000  # the same of a policy in plain Python, between two looks whether it gets anywhere
 NO_JOBS = np.zeros(0, np.int64)
+STEPS: dict[Any, Callable[..., int]] = {}  # the loop, by the pointer of a policy, whose signature has all types
 WHOLE = 1e-9  # by which a share of work may fall short of a whole step
 COLUMNS = frozenset({"duration", "use"})  # what the simulator can show beyond the request
 GENERATIONS = itertools.count(1)  # of views; all excerpts have other rows
@@ -403,9 +404,12 @@ class Simulator:
                 progress(self.reached)
 
     def _steps(self, form: Compiled) -> Callable[..., int]:
-        """The loop as machine code for the form of a policy."""
-        limits = (self._until, FIRST_STEP, self._awaited)
-        return entry(loop.run, self._state, loop.engine(), form, self._plan, *limits)
+        """The loop as machine code for the form of a policy; numba looks at the types of it only the first time."""
+        kind = (form.decide, self._awaited.flags.writeable)
+        if (known := STEPS.get(kind)) is None:
+            limits = (self._until, FIRST_STEP, self._awaited)
+            known = STEPS[kind] = entry(loop.run, self._state, loop.engine(), form, self._plan, *limits)
+        return known
 
     def _stuck(self) -> str:
         waiting = np.flatnonzero((self.world.jobs[w.STATE] == w.PENDING) | (self.world.jobs[w.STATE] == w.HELD))
