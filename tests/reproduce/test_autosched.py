@@ -17,7 +17,7 @@ from shunter import registry
 from shunter.adapting.causal import CausalModel, CausalSamples
 from shunter.adapting.controller import AdaptedRun, Switch
 from shunter.adapting.searching import FoundSettings
-from shunter.adapting.study import AUTOSCHED, LABELS, OPTIMAL, SELFTUNE, Adapting
+from shunter.adapting.study import AUTOSCHED, HINDSIGHT, LABELS, OPTIMAL, SELFTUNE, Adapting
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.generating.snapshots import Labelled, classes_of
@@ -246,10 +246,37 @@ def test_a_direction_has_no_tolerance() -> None:
     assert found == ["not clear", "yes"]
 
 
-@pytest.mark.parametrize("part", [{"data": ("mars",)}, {"policies": ("fifo",)}, {"days": 0.0}])
-def test_what_can_not_be_run_is_refused(part) -> None:
-    with pytest.raises(RunError):
+REFUSED = (
+    ({"data": ("mars",)}, "no data set 'mars'"),
+    ({"policies": ("fifo",)}, "no scheduler 'fifo'"),
+    ({"days": 0.0}, "--days"),
+    ({"search": "grid"}, "no search 'grid'"),
+    ({"search": "halving"}, "--causal"),  # of the ablations
+    ({"generator": "tomorrow"}, "no generator 'tomorrow'"),
+)
+
+
+@pytest.mark.parametrize(("part", "words"), REFUSED)
+def test_what_can_not_be_run_is_refused(part, words) -> None:
+    with pytest.raises(RunError, match=words):
         check(AutoschedPart(**part))
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_another_search_or_generator_leaves_the_fixed_settings_as_they_are(monkeypatch, tmp_path) -> None:
+    """A rival that is searched worse would make all that adapts look better."""
+    monkeypatch.setenv("SHUNTER_RUNS", str(tmp_path / "runs"))
+    plain = AutoschedPart(("venus",), ("tiresias",), 0.5, 1, 6, fixed=12, ablations=False)
+    ours, bluefin, after = (
+        run(part).cells["venus", "tiresias"][0]
+        for part in (plain, replace(plain, search="bluefin"), replace(plain, generator="fft-manhattan-after"))
+    )
+    searches = {
+        study: [(each.policy, each.value) for each in study.runs[SELFTUNE].searches] for study in (ours, bluefin, after)
+    }
+    assert {study.runs[HINDSIGHT].policy for study in searches} == {ours.runs[HINDSIGHT].policy}
+    assert searches[bluefin] != searches[ours] == searches[after]  # SelfTune has no generator
+    assert (bluefin.options.method, after.rule) == ("bluefin", "fft-manhattan-after")
 
 
 def test_a_kept_run_has_any_number_of_jobs_and_one_that_can_not_be_read_is_made_again(tmp_path) -> None:

@@ -26,7 +26,7 @@ from shunter.world import F64
 HORIZON = 24 * HOUR  # to which an outlook is simulated at most
 ROUND = 200  # evaluations of one search for fixed settings; the next one begins with its best ...
 ENOUGH = 0.001  # ... unless it improved by less than this part
-WHOLE = "random"  # used for whole traces in place of halving
+WHOLE = "random"  # how fixed settings are drawn, whatever searches on the way: no other search found better ones
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,7 @@ def search_whole(
     while evaluations < most:
         budget = min(ROUND, most - evaluations)
         begin = list(dict.fromkeys((best, given)))[:budget]
-        method = WHOLE if space.method == HALVING else space.method
-        search = search_named(method, space.spaces, budget, evaluations)
+        search = search_named(WHOLE, space.spaces, budget, evaluations)
         found = _searched(search, begin, partial(_values, value, space.threads), begun)
         present = found.present if evaluations == 0 else present
         better, best = found.present - found.value > enough * abs(found.present), found.policy

@@ -16,11 +16,13 @@ from shunter.cli.console import (
     EvaluationThreadsOption,
     FixedOption,
     FormatOption,
+    GeneratorOption,
     JsonOption,
     LoadOption,
     OnBadRowOption,
     OverheadOption,
     SearchedPolicyOption,
+    SearchOption,
     SeedOption,
     SinceOption,
     TraceArgument,
@@ -63,17 +65,11 @@ SourceOption: TypeAlias = Annotated[
 SearchBudgetOption: TypeAlias = Annotated[
     int, typer.Option("--budget", min=2, metavar="N", help="Evaluations of each search.")
 ]
-SearchOption: TypeAlias = Annotated[
-    str, typer.Option("--search", metavar="random|halving|bluefin|...", help="How settings are drawn.")
-]
 ObjectiveOption: TypeAlias = Annotated[
     str, typer.Option("--objective", metavar="jct|rho", help="Mean JCT, or the share of jobs with rho above 1.")
 ]
 GainOption: TypeAlias = Annotated[
     float, typer.Option("--gain", min=1, metavar="X", help="Switch only to settings at least X times as good.")
-]
-GeneratorOption: TypeAlias = Annotated[
-    str, typer.Option("--generator", metavar="G", help="Which past hour is replayed; auto: by a backtest.")
 ]
 PredictorOption: TypeAlias = Annotated[
     str, typer.Option("--predictor", metavar="M", help="Run times of unfinished jobs: past, lightgbm, forest ...")

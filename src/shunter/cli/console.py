@@ -218,6 +218,15 @@ FixedOption: TypeAlias = Annotated[
 EvaluationThreadsOption: TypeAlias = Annotated[
     int, typer.Option("--threads", min=1, max=64, metavar="N", help="Evaluations at the same time.")
 ]
+SearchOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--search", metavar="random|halving|bluefin|...", help="How settings are drawn while the policy runs."
+    ),
+]
+GeneratorOption: TypeAlias = Annotated[
+    str, typer.Option("--generator", metavar="G", help="Which past hour AutoSched replays; auto: by a backtest.")
+]
 SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Random seed.")]
 WorkersOption: TypeAlias = Annotated[
     int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; default: one per core.")

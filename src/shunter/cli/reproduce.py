@@ -15,7 +15,9 @@ from shunter.cli.console import (
     EvaluationThreadsOption,
     FixedOption,
     ForceOption,
+    GeneratorOption,
     JsonOption,
+    SearchOption,
     SeedOption,
     WorkersOption,
     answer,
@@ -69,6 +71,10 @@ shunter reproduce autosched --data venus -p tiresias --days 7 --out venus-week
 shunter reproduce autosched --short   # with ablations: two days of each trace, Tiresias, 10 evaluations every hour
 
 shunter reproduce autosched --recheck   # all of it, with the search every five minutes: many hours
+
+shunter reproduce autosched --short --search bluefin   # with the paper's search
+
+shunter reproduce autosched --short --generator fft-manhattan-after   # the hour after the one that was found
 """
 MODELS_EXAMPLES = """Examples:
 
@@ -315,6 +321,8 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
     ] = None,
     recheck: Annotated[bool, typer.Option("--recheck", help="Search every five minutes, too, as published.")] = False,
     fixed: FixedOption = 0,
+    search: SearchOption = "random",
+    generator: GeneratorOption = "fft-manhattan-itself",
     cluster: Annotated[
         str, typer.Option("--cluster", "-c", metavar="C", help="Machines in place of those of each trace.")
     ] = "",
@@ -348,6 +356,8 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
             budget or (design.QUICK_BUDGET if quick else design.SHORT_BUDGET if short else design.BUDGET),
             design.RECHECK if recheck else 0,
             fixed,
+            search,
+            generator,
             seed,
             threads,
             cluster or (design.QUICK_CLUSTER if quick else ""),

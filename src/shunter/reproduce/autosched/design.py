@@ -75,6 +75,8 @@ class AutoschedPart:
     budget: int = BUDGET
     recheck: int = 0  # ms
     fixed: int = 0  # evaluations for fixed settings; 0: as many as an adapting run has
+    search: str = "random"  # of all that adapt; the paper's is bluefin
+    generator: str = GENERATOR
     seed: int = 0
     threads: int = 1
     cluster: str = ""  # in place of that of each trace
@@ -89,8 +91,8 @@ class AutoschedPart:
         """How a scheduler adapts."""
         times = SearchTimes(HOUR, self.recheck)
         return AdaptingOptions(
-            AS_GIVEN.get(policy, policy), self.budget, "random", OBJECTIVES[policy], times, GENERATOR, PREDICTOR,
-            self.fixed, self.seed, self.threads,
+            AS_GIVEN.get(policy, policy), self.budget, self.search, OBJECTIVES[policy], times, self.generator,
+            PREDICTOR, self.fixed, self.seed, self.threads,
         )  # fmt: skip
 
     def ablated(self, policy: str) -> dict[str, AdaptingOptions]:

@@ -176,9 +176,9 @@ TRACES = ("philly", "venus", "pai")  # the columns of these tables; Helios is al
 WHY = (
     "Fixed is searched here in up to as many evaluations as an adapting run has, and all adapting runs begin with it"
     " and try it in every search. The paper does not say how its Fixed was searched, but for Fig. 4: exhaustively.",
-    "Settings are drawn at random here, in all runs alike, and not by BlueFin. The causal tuner judges these draws,"
-    " learns its graph on the way by tests of its own, not by FCI, and has no offline phase. SelfTune gets predicted"
-    " run times of unfinished jobs, which in the paper are a part of AutoSched.",
+    "Settings are drawn at random, in all runs alike; the paper has BlueFin (--search bluefin). The causal tuner judges"
+    " these draws, learns its graph on the way by tests of its own, not by FCI, and has no offline phase. SelfTune"
+    " gets predicted run times of unfinished jobs, which in the paper are a part of AutoSched.",
     "Optimal knows the next hour. Where it is hardly better than Fixed, a better forecast of that hour hardly helps.",
     "The files have one of Helios' four clusters, a sample of PAI, and no users; Philly begins too late for the paper's"
     " weeks to have a past, so its window is later. The paper's clusters have 560 to 800 GPUs, ours are as large as"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shunter import extras
-from shunter.adapting.study import AUTOSCHED, FIXED, HINDSIGHT, LABELS, Adapting, AdaptingStudy, speedup
+from shunter.adapting.study import AUTOSCHED, FIXED, HINDSIGHT, LABELS, Adapting, AdaptingStudy, checked, speedup
 from shunter.errors import RunError, did_you_mean
 from shunter.model import GPU
 from shunter.processes import Progress
@@ -211,6 +211,7 @@ class AutoschedStudy:
         return {
             "experiment": "autosched", "paper": TITLE, "workloads": "stand-in" if self.stands_in else "published",
             "days": part.days, "repeats": part.repeat, "budget": part.budget, "recheck_s": part.recheck / 1000,
+            "search": part.search, "generator": part.generator,
             "seed": part.seed, "data": self.facts, "results": self.rows(),
             "ablations": self.ablations() if part.ablations else [],
             "claims": [gain.record for gain in self.gains()], "savings": [each.record for each in self.savings()],
@@ -271,6 +272,9 @@ def check(part: AutoschedPart) -> AutoschedPart:
                 raise RunError(f"there is no {what} '{name}'; {did_you_mean(name, known)}")
     if not 0.25 <= part.days <= 30:
         raise RunError(f"--days must be from 0.25 to 30, got {part.days:g}")
+    for policy in part.policies:
+        for options in (part.options(policy), *(part.ablated(policy).values() if part.ablations else ())):
+            checked(options)
     return part
 
 

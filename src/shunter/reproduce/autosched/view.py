@@ -41,7 +41,7 @@ def about(study: AutoschedStudy) -> str:
     )
     return (
         f"{part.days:g} day{'s' * (part.days != 1)}, {part.repeat} seed{'s' * (part.repeat > 1)},"
-        f" {part.budget} evaluations every hour{again}. {sizes}."
+        f" {part.budget} evaluations every hour{again}; search {part.search}, generator {part.generator}. {sizes}."
     )
 
 
