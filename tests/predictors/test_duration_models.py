@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +43,24 @@ def gbm(split):
     pytest.importorskip("lightgbm", reason="no lightgbm; ./scripts/install all,dev has it")
     trace, rows, at = split
     return Gbm(**QUICK).fit(known(trace, rows, at))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no list of threads")
+def test_a_booster_never_changes_how_many_threads_lightgbm_uses():
+    """Two are trained at a time; with another number for one of them, LightGBM crashed now and then."""
+    pytest.importorskip("lightgbm", reason="no lightgbm; ./scripts/install all,dev has it")
+    code = (
+        "import os, lightgbm, numpy as np\n"
+        "from shunter.predictors.fitting import TrainingTable\n"
+        "from shunter.predictors.gbm import Gbm\n"
+        "rows = np.random.default_rng(0).random((400, 3))\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "Gbm(rounds=5)._boosted(lightgbm, 'l2', TrainingTable(rows, rows.sum(axis=1), 'abc'), slice(100))\n"
+        "print(len(os.listdir('/proc/self/task')) - before)\n"
+    )
+    environment = os.environ | {"OMP_NUM_THREADS": "4"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
 
 
 def test_a_model_beats_the_rolling_mean(split, gbm):

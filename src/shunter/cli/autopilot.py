@@ -35,7 +35,7 @@ from shunter.errors import RunError
 
 EXAMPLES = """Examples:
 
-shunter autopilot jobs.csv -c 64x8 --since +28 --checkpointable none   # as a live autopilot: it stops no job
+shunter autopilot jobs.csv -c 64x8 --since +28 --checkpointable none   # stops no job, as live
 
 shunter autopilot jobs.csv -c 64x8 --since +28 --until +56 --baseline multifactor --candidate saf:backfill=easy
 

@@ -189,7 +189,7 @@ def one_step_scores(series: NodeSeries, begin: int, seed: int = 0) -> tuple[F64,
     steps = np.arange(begin)
     split = begin - _held_out(begin)
     model = _trained(lightgbm, rows, target, steps[:split], steps[split:], seed)
-    found: F64 = model.predict(rows, num_iteration=model.best_iteration)
+    found: F64 = model.predict(rows, num_iteration=model.best_iteration, num_threads=1)
     error = found[begin:] - target[begin:]
     smape = 200 * float(np.mean(np.abs(error) / np.maximum(np.abs(found[begin:]) + target[begin:], 1e-9)))
     return found, {"one_step_rmse": _rms(error), "one_step_smape": smape}

@@ -67,7 +67,9 @@ class Gbm(Model):
             valid_sets=[lightgbm.Dataset(*watched, reference=data)],
             callbacks=[lightgbm.early_stopping(self.patience, verbose=False)],
         )
-        return booster, np.abs(booster.predict(watched[0]) - watched[1])
+        # LightGBM has one number of threads for the whole process. If it changes while the other booster predicts or
+        # reads its data, LightGBM writes beyond its arrays.
+        return booster, np.abs(booster.predict(watched[0], num_threads=1) - watched[1])
 
     def _settings(self, objective: str) -> dict[str, Any]:
         return {
