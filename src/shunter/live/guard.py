@@ -31,7 +31,7 @@ from shunter.live.tolerance import Duty, Tolerance, WaitComparison
 from shunter.live.wait_causes import Kind
 from shunter.protocols import Policy
 from shunter.registry import policy, text
-from shunter.report.so_far import JobsBetween
+from shunter.report.so_far import JobsBetween, Tail
 from shunter.world import I64
 
 DAY_MS = 86_400_000  # waits of the last day are compared
@@ -128,17 +128,19 @@ class GuardWindow:
             return None
         real_s, other_s = _means(lately)
         real_p90, other_p90 = (float(np.quantile(each, 0.9)) / 1000 for each in lately)
-        (real_p99, real_fair), (other_p99, other_fair) = self._tails(replica, names, round(1000 * slack_s))
+        tail, other_tail = self._tails(replica, names, round(1000 * slack_s))
         found = WaitComparison(
-            len(lately[0]), real_s, other_s, real_p90, other_p90, real_p99, other_p99, real_fair, other_fair
-        )
+            len(lately[0]), real_s, other_s, real_p90, other_p90,
+            realised_p99_s=tail.p99, shadow_p99_s=other_tail.p99, realised_least_p99_s=tail.least_p99,
+            realised_fair=tail.fair, shadow_fair=other_tail.fair,
+        )  # fmt: skip
         before = _waits_between(arrived, begun, now - 2 * DAY_MS, now - DAY_MS)
         if before is None or now - 2 * DAY_MS < self.begin.now:
             return found
         real_s, other_s = _means(before)
         return replace(found, realised_before_s=real_s, shadow_before_s=other_s)
 
-    def _tails(self, replica: Replica, names: list[str], slack: int) -> list[tuple[float, float]]:
+    def _tails(self, replica: Replica, names: list[str], slack: int) -> list[Tail]:
         """P99 of the time in the system so far, and the share of jobs with rho <= 1: real, and in the shadow."""
         simulator, now = replica.simulator, self.last
         judged = np.isin(np.arange(len(replica.jobs)), [replica.rows[name] for name in names if name in replica.rows])

@@ -31,7 +31,7 @@ class Tolerance:
     )
     patience: int = param(6, "checks in a row that must be worse", low=1)
     worst_p99: float = param(
-        0.0, "the most that P99 of the time in the system may be, in times of the shadow's; 0: any", low=0
+        0.0, "the most that P99 of the time in the system may be beyond chance, in times of the shadow's; 0: any", low=0
     )
     worst_fairness: float = param(
         0.0, "the least that the share of jobs with rho <= 1 may be, in times of the shadow's; 0: any", low=0, high=10
@@ -73,6 +73,7 @@ class WaitComparison:
     shadow_p90_s: float
     realised_p99_s: float = 0.0  # of the time in the system since the window began, not of waits
     shadow_p99_s: float = 0.0  # 0: of too few jobs
+    realised_least_p99_s: float = 0.0  # what the real one is at least, beyond chance
     realised_fair: float = 0.0  # the share of these jobs with rho <= 1
     shadow_fair: float = 0.0
     realised_before_s: float = 0.0  # the mean on the day before, by run times that are known now; 0 and 0: too early
@@ -87,7 +88,7 @@ class WaitComparison:
             f"{late}, by run times that are known now"
             if tolerance.longer(self.realised_before_s, self.shadow_before_s)
             else "",
-            "a longer P99 than is allowed" if 0 < most < self.realised_p99_s - tolerance.slack else "",
+            "a longer P99 than is allowed" if 0 < most < self.realised_least_p99_s - tolerance.slack else "",
             unfair(self.realised_fair, self.shadow_fair, tolerance.worst_fairness),
         )
         return "; ".join(filter(None, found))

@@ -26,7 +26,7 @@ from shunter.generating.known_jobs import DAY, HOUR
 from shunter.model import Trace
 from shunter.params import build, param, settings_of
 from shunter.report.finish_fairness import FAIR
-from shunter.report.so_far import JobsBetween
+from shunter.report.so_far import JobsBetween, least_p99
 from shunter.sim.engine import Simulator
 from shunter.sim.feasibility import unfit
 from shunter.texts import counted
@@ -135,6 +135,11 @@ class Replayed:
         """Of the JCT, mean of the copies."""
         return float(np.nanpercentile(self.jct, 99, axis=1).mean())
 
+    @property
+    def least_p99(self) -> float:
+        """What that is at least, beyond chance."""
+        return float(least_p99(self.jct).mean())
+
 
 @dataclass
 class Autopilot:
@@ -199,12 +204,12 @@ class Autopilot:
         """What the finalists of a search lead to."""
         base, limits = self.candidates.baseline, self.limits
         best = final.best((in_force, base, *found))
-        outside = "" if in_force == base else final.outside(in_force)
+        outside = "" if in_force == base else final.outside(in_force, in_force=True)
         numbers = final.evidence(best, in_force)
         if outside and (best == base or not final.confirmed(best, base)):
             return PilotVerdict(PilotAction.SWITCH, base, f"back to the baseline: {outside}", numbers)
         gain = final.gain(best, in_force)
-        if best == in_force:
+        if best == in_force or (gain <= 1 and in_force != base and not outside):
             why = trial.nothing_better(in_force)
         elif not outside and gain < (need := limits.gain if in_force == base else limits.again):
             why = f"{best} would be {gain:.3f} times as good, and {need:g} is needed"
@@ -297,12 +302,12 @@ class _Trial:
         values: F64 = 1 - found.fair[:, rows].mean(axis=1) if by_rho else np.nanmean(found.jct[:, rows], axis=1)
         return values
 
-    def outside(self, text: str) -> str:
-        """Which limit a policy would not have kept; "": none."""
+    def outside(self, text: str, *, in_force: bool = False) -> str:
+        """Which limit a policy would not have kept; "": none.  One that is ``in_force`` stays if it may be chance."""
         found, base, limits = self.of(text), self.of(self.pilot.candidates.baseline), self.limits
         if found is None or base is None:
             return f"{text} did not come to an end"
-        if found.p99 > limits.worst_p99 * base.p99:
+        if (found.least_p99 if in_force else found.p99) > limits.worst_p99 * base.p99:
             allowed = f"at most {limits.worst_p99:g} times is allowed"
             return f"P99 of {text} would be {found.p99 / base.p99:.2f} times the baseline's; {allowed}"
         fair, base_fair = float(found.fair.mean()), float(base.fair.mean())

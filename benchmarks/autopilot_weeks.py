@@ -1,0 +1,224 @@
+"""An autopilot on every two weeks of every trace: ``python -m benchmarks.autopilot_weeks [TRACE ...] [--machines X]``.
+
+Each row is what ``shunter autopilot --limits budget=16`` prints of two weeks: mean JCTs, how many times as good the
+autopilot is, and whether it reached its aims.  The last lines are means over all weeks on which it searched, with 95 %
+intervals over the weeks.  No job may be stopped, as on a live cluster; ``--stops`` allows it.  ``--machines 0.9`` takes
+a tenth of the machines away.  With ``--copies``, each row is the mean of runs with run times 1 % apart.  ``twins`` are
+made-up traces like the published ones.  ``--keep FILE`` keeps rows as they come, so that a run can go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shunter.adapting.autopilot.candidates import Candidates
+from shunter.adapting.autopilot.replay import BASELINE, FIXED, OPTIMAL, PILOT, PilotReplay, ReplayOptions, repeated
+from shunter.adapting.autopilot.rule import AutopilotLimits
+from shunter.clusters.stop_costs import USUAL
+from shunter.model import Trace
+from shunter.processes import run_tasks, usable_cores
+from shunter.report.bootstrap import estimate, means_of_repeats
+from shunter.report.terminal.tables import duration
+from shunter.safe_files import data_folder
+from shunter.setup import Setup, set_up
+from shunter.traces.synthetic import synthetic
+
+BASE, LIMITS, DAYS = "fifo:backfill=easy", "budget=16", 14
+
+
+class Site(NamedTuple):
+    """A recorded trace on a cluster on which its jobs queue."""
+
+    file: str
+    format: str
+    cluster: str
+    first: str  # the first window: a date, or days from the beginning; there are 13 days or more before it
+    windows: int
+
+
+# Thinned traces (Supercloud) and those without times (OpenB) don't queue as their sites did.
+SITES = {
+    "philly": Site("philly/philly_jobs.csv.gz", "philly", "52x8", "2017-09-18", 6),
+    "venus": Site("helios/venus_gpu_jobs.csv.gz", "helios", "70x8", "2020-04-05", 11),
+    "aaic": Site("aaic/aaicwl-201807-201812.csv.gz", "aaic", "36x8", "2018-07-15", 12),
+    "pai": Site("pai/pai_tasks_sample.csv.gz", "", "56x8", "+14", 2),
+    "lublin": Site("swf/lublin_256.swf.gz", "swf", "256x1", "+14", 5),
+    "nasa": Site("swf/NASA-iPSC-1993-3.1-cln.swf.gz", "swf", "128x1", "+14", 5),
+}
+# Jobs of some 30 days at this load on this cluster, by the trace that they are like.
+TWINS = {
+    "helios-earth": 26_000, "helios-saturn": 15_000, "helios-uranus": 9_000, "helios-venus": 8_000, "philly": 9_000,
+    "pai": 16_000,
+}  # fmt: skip
+TWINS_ON, TWINS_LOAD, TWINS_SEEDS = "32x8", 0.95, (1, 2, 3)
+
+
+class Window(NamedTuple):
+    """Two weeks of a site."""
+
+    site: str
+    since: str
+    until: str
+    seed: int = 0  # of a twin; 0: a recorded trace
+
+
+def windows(name: str) -> Iterator[Window]:
+    """One after the other, to the end of the trace; of twins one of each seed."""
+    if name == "twins":
+        yield from (Window(like, f"+{DAYS}", f"+{2 * DAYS}", seed) for like in TWINS for seed in TWINS_SEEDS)
+        return
+    site = SITES[name]
+
+    def begin(at: int) -> str:
+        if site.first.startswith("+"):
+            return f"+{int(site.first) + at * DAYS}"
+        return f"{datetime.fromisoformat(site.first).replace(tzinfo=UTC) + timedelta(days=at * DAYS):%Y-%m-%d}"
+
+    for at in range(site.windows):
+        yield Window(name, begin(at), begin(at + 1))
+
+
+class Terms(NamedTuple):
+    """How all windows are run."""
+
+    machines: float  # share of the site's
+    copies: int
+    stops: str  # which jobs may be stopped
+
+
+def setup_of(window: Window, terms: Terms, fits: Sequence[str]) -> Setup:
+    """What is simulated."""
+    kind = None
+    if window.seed:
+        jobs, cluster = TWINS[window.site], TWINS_ON
+        gpus = math.prod(map(int, cluster.split("x")))
+        trace: Trace | str = synthetic(jobs, window.seed, gpus, TWINS_LOAD, window.site)
+    else:
+        site = SITES[window.site]
+        trace, kind, cluster = f"{data_folder(site.file)}/{site.file}", site.format or None, site.cluster
+    nodes, gpus_each = map(int, cluster.split("x"))
+    return set_up(
+        trace, f"{round(terms.machines * nodes)}x{gpus_each}", fits, kind,
+        since=window.since, until=window.until, overhead=USUAL, checkpointable=terms.stops,
+    )  # fmt: skip
+
+
+def replayed(window: Window, terms: Terms) -> dict[str, Any]:
+    """What came of a window, see ``PilotStudy.as_dict``."""
+    candidates = Candidates.of((), BASE)
+    setup = setup_of(window, terms, candidates.first)
+    options = ReplayOptions(candidates, AutopilotLimits.of(LIMITS))
+    return repeated([PilotReplay(setup, dataclasses.replace(options, copy=copy)).run() for copy in range(terms.copies)])
+
+
+class Row(NamedTuple):
+    """A window, in numbers."""
+
+    window: Window
+    jct: dict[str, float]  # mean JCT in seconds, by run
+    aims: dict[str, bool | None]
+    broken: bool  # a limit of the operator, by the autopilot
+    back: int  # times that jobs were handed back
+    undecided: str  # why it never searched; "": it did
+
+    @classmethod
+    def of(cls, window: Window, found: Mapping[str, Any]) -> Row:
+        """From the record of a window."""
+        runs, means = found["runs"], found.get("means")
+        jct = {name: means[name]["jct_s"] if means else run["jct_s"]["mean"] for name, run in runs.items()}
+        kept = means[PILOT]["within_limits_by_copy"] if means else [runs[PILOT]["within_limits"]]
+        back = sum(day["handed_back"] for day in found["days"])
+        return cls(window, jct, found["aims"], not all(kept), back, found["undecided"])
+
+    def over(self, base: str, name: str = PILOT) -> float:
+        """How many times as good a run is as another."""
+        return self.jct[base] / self.jct[name]
+
+    def line(self) -> str:
+        """In Markdown."""
+        seed = f", seed {self.window.seed}" * bool(self.window.seed)
+        about = f"{self.window.site} from {self.window.since}{seed}"
+        times = [duration(self.jct[name]) for name in (BASELINE, FIXED, PILOT, OPTIMAL)]
+        factors = [self.over(FIXED), self.over(BASELINE), self.over(FIXED, OPTIMAL)]
+        reached = [{True: "yes", False: "**no**", None: ""}[each] for each in self.aims.values()]
+        notes = [str(self.back), "**broken**" * self.broken, "never searched" * bool(self.undecided)]
+        return "| " + " | ".join([about, *times, *(f"{each:.3f}" for each in factors), *reached, *notes]) + " |"
+
+
+HEADS = (
+    "two weeks", "site's policy", "Fixed", "autopilot", "Optimal", "over Fixed", "over the site's",
+    "Optimal over Fixed", "0.98 of Fixed", "half of Optimal - Fixed", "handed back after a bad day", "hand-backs",
+    "limits", "",
+)  # fmt: skip
+
+
+def summary(rows: Sequence[Row]) -> Iterator[str]:
+    """Over all weeks on which it searched."""
+    decided = [row for row in rows if not row.undecided]
+    yield f"{len(decided)} windows on which it searched; limits broken on {sum(row.broken for row in decided)}"
+    for label, base, name in (
+        ("the autopilot over the site's policy", BASELINE, PILOT),
+        ("Fixed over the site's policy", BASELINE, FIXED),
+        ("the autopilot over Fixed", FIXED, PILOT),
+        ("Optimal over Fixed", FIXED, OPTIMAL),
+    ):
+        factors = np.array([row.over(base, name) for row in decided])
+        mean, low, high = map(math.exp, estimate(means_of_repeats(np.log(factors)), len(decided)))
+        interval = f" ({low:.3f} to {high:.3f})" * math.isfinite(low)
+        spread = f"least {factors.min():.3f}, most {factors.max():.3f}"
+        yield f"  {label}: {mean:.3f}{interval} in the geometric mean; {spread}"
+    for aim in rows[0].aims:
+        asked = [reached for row in decided if (reached := row.aims[aim]) is not None]
+        yield f"  {aim}: reached on {sum(asked)} of {len(asked)}"
+
+
+def _work(shared: tuple[Terms, str], window: Window, _: Any) -> dict[str, Any]:
+    terms, keep = shared
+    if found := kept(keep, window, terms):
+        return found
+    found = replayed(window, terms)
+    if keep:
+        with Path(keep).open("a", encoding="utf-8") as file:
+            file.write(json.dumps([[*window, *terms], found]) + "\n")
+    print(Row.of(window, found).line(), file=sys.stderr, flush=True)  # noqa: T201
+    return found
+
+
+def kept(keep: str, window: Window, terms: Terms) -> dict[str, Any]:
+    """What an earlier run kept of a window; empty: nothing."""
+    if not keep or not Path(keep).exists():
+        return {}
+    with Path(keep).open(encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    return next((found for key, found in lines if key == [*window, *terms]), {})
+
+
+def main(*words: str) -> None:
+    """A row per window, then the means."""
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("traces", nargs="*", default=list(SITES), metavar="TRACE", help=", ".join((*SITES, "twins")))
+    asked.add_argument("--machines", type=float, default=1.0, metavar="X", help="this share of the machines")
+    asked.add_argument("--copies", type=int, default=1)
+    asked.add_argument("--stops", action="store_true")
+    asked.add_argument("--keep", default="", metavar="FILE")
+    options = asked.parse_args(words)
+    found = [window for name in options.traces for window in windows(name)]
+    shared = Terms(options.machines, options.copies, "all" if options.stops else "none"), options.keep
+    records = run_tasks(_work, shared, found, [1] * len(found), usable_cores(), lambda done, total: None)
+    rows = [Row.of(window, record) for window, record in zip(found, records, strict=True)]
+    print("| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|", *(row.line() for row in rows), sep="\n")  # noqa: T201
+    print("", *summary(rows), sep="\n")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
