@@ -60,7 +60,7 @@ TWINS = {
     "helios-earth": 26_000, "helios-saturn": 15_000, "helios-uranus": 9_000, "helios-venus": 8_000, "philly": 9_000,
     "pai": 16_000,
 }  # fmt: skip
-TWINS_ON, TWINS_LOAD, TWINS_SEEDS = "32x8", 0.95, (1, 2, 3)
+TWINS_ON, TWINS_LOAD, OF_EACH = "32x8", 0.95, 3
 
 
 class Window(NamedTuple):
@@ -72,10 +72,11 @@ class Window(NamedTuple):
     seed: int = 0  # of a twin; 0: a recorded trace
 
 
-def windows(name: str) -> Iterator[Window]:
-    """One after the other, to the end of the trace; of twins one of each seed."""
+def windows(name: str, seed: int = 1) -> Iterator[Window]:
+    """One after the other, to the end of the trace; of twins one of each seed from this one on."""
     if name == "twins":
-        yield from (Window(like, f"+{DAYS}", f"+{2 * DAYS}", seed) for like in TWINS for seed in TWINS_SEEDS)
+        seeds = range(seed, seed + OF_EACH)
+        yield from (Window(like, f"+{DAYS}", f"+{2 * DAYS}", each) for like in TWINS for each in seeds)
         return
     site = SITES[name]
 
@@ -208,11 +209,12 @@ def main(*words: str) -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("traces", nargs="*", default=list(SITES), metavar="TRACE", help=", ".join((*SITES, "twins")))
     asked.add_argument("--machines", type=float, default=1.0, metavar="X", help="this share of the machines")
+    asked.add_argument("--seed", type=int, default=1, metavar="N", help="the first of three seeds of each twin")
     asked.add_argument("--copies", type=int, default=1)
     asked.add_argument("--stops", action="store_true")
     asked.add_argument("--keep", default="", metavar="FILE")
     options = asked.parse_args(words)
-    found = [window for name in options.traces for window in windows(name)]
+    found = [window for name in options.traces for window in windows(name, options.seed)]
     shared = Terms(options.machines, options.copies, "all" if options.stops else "none"), options.keep
     records = run_tasks(_work, shared, found, [1] * len(found), usable_cores(), lambda done, total: None)
     rows = [Row.of(window, record) for window, record in zip(found, records, strict=True)]

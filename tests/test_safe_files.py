@@ -210,6 +210,30 @@ def test_what_pages_unpack_to_is_what_an_honest_footer_says(tmp_path, version, c
         assert 0.95 * said < unpacked_bytes(file, footer, 2**40) < 1.05 * said
 
 
+def test_texts_that_share_their_beginnings_are_refused(tmp_path):
+    """A few kB of such a page stand for as much as anyone likes."""
+    path, options = tmp_path / "table.parquet", {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}
+    for version in ("1.0", "2.0"):
+        pq.write_table(pa.table({"name": ["a" * 9999] * 99}), path, data_page_version=version, **options)
+        with pytest.raises(OSError, match="DELTA_BYTE_ARRAY"):
+            safe_files.parquet_frame(path, 2**26)
+
+
+def test_decimal_numbers_as_bytes_are_refused(tmp_path):
+    """One long value, repeated by a dictionary, would be spelled out for every row."""
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"name": ["a" * 9999] * 99}), path, store_schema=False)
+    content = path.read_bytes()
+    begin = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    text, decimal = b"\x25\x00\x4c\x1c\x00\x00", b"\x25\x0a\x15\x00\x15\x4c"  # UTF8; 38 digits
+    assert content[begin:].count(text) == 1
+    footer = content[begin:-8].replace(text, decimal)
+    path.write_bytes(content[:begin] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    assert pq.read_schema(path).field("name").type == pa.decimal128(38, 0)
+    with pytest.raises(OSError, match="decimal numbers as bytes"):
+        safe_files.parquet_frame(path, 2**26)
+
+
 def test_a_damaged_header_of_a_page_is_refused_at_once(tmp_path):
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table({"at": range(50)}), path, use_dictionary=False, compression="none")

@@ -16,6 +16,8 @@ WHOLE = (4, 5, 6)
 YES, NO, BINARY, STRUCT = 1, 2, 8, 12  # yes and no are in the type of a field
 TYPE, UNPACKED, PACKED = 1, 2, 3  # fields of the header of a page
 VALUES = {0: 5, 3: 8}  # by the type of a page: the field whose first one says how many values it has
+ENCODING = {0: 2, 3: 4}  # ... and which of its fields says how they are written
+PREFIXES = 7  # the encoding in which values share the beginning of the one before: a small page may hold any amount
 
 Fields = dict[int, Any]  # whole numbers and structs
 
@@ -43,6 +45,8 @@ def _of_chunk(file: BinaryIO, chunk: Any, most: int) -> int:
         count = _number(header.get(VALUES[kind]), 1) if kind in VALUES else 0
         if min(unpacked, packed, count) < 0:
             raise OSError("the header of a page is damaged")
+        if kind in VALUES and _number(header[VALUES[kind]], ENCODING[kind]) == PREFIXES:
+            raise OSError("a column is written as DELTA_BYTE_ARRAY, which is not read; write it without")
         at, values, total = at + length + packed, values + count, total + max(unpacked, LEAST_OF_PAGE)
     return total
 

@@ -120,7 +120,11 @@ def _parquet_checked(file: BinaryIO, most: int) -> tuple[list[str], Any]:
     )
     check_size(max(values, sum(group.total_byte_size for group in groups)), most)
     check_size(unpacked_bytes(file, footer, most), most)
-    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"], footer
+    texts = [leaf for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    for leaf in texts:  # of decimals each value would be spelled out, however long and however often it is repeated
+        if "DECIMAL" in (leaf.converted_type, leaf.logical_type.type):
+            raise OSError(f"column '{leaf.path}' has decimal numbers as bytes, which are not read; write numbers")
+    return [leaf.path for leaf in texts], footer
 
 
 def parquet_frame(path: Path, most: int, wanted: Sequence[str] = ()) -> pl.DataFrame:

@@ -264,7 +264,7 @@ def test_the_study_has_all_of_them_and_hindsight_is_no_worse_than_fixed() -> Non
     [
         ({"objective": "speed"}, "no objective"),
         ({"generator": "fft"}, "no generator"),
-        ({"predictor": "magic"}, "no duration model"),
+        ({"predictor": "magic"}, "no predictor"),
         ({"method": "grid"}, "no search"),
         ({"times": SearchTimes(HOUR, 7 * MINUTE)}, "must divide"),
     ],

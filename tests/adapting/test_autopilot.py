@@ -187,8 +187,8 @@ def test_the_limits_of_the_operator_hold(past: PastDays, limit: str) -> None:
     assert found.answer is PilotAction.STAY
     assert "within the limits" in found.why
     back = Autopilot(candidates(), tight).decide(past, BEST)  # what is in force is outside of them, too
-    assert (back.answer, back.policy) == (PilotAction.SWITCH, BASE)
-    assert "back to the baseline" in back.why
+    assert back.answer is PilotAction.STAY  # whether it keeps them is up to the guard, which sees what happened
+    assert "nothing better was found" in back.why
 
 
 @pytest.mark.parametrize(("doubt", "words"), [("confirmed", "don't confirm"), ("surely", "if run times differed")])
@@ -393,34 +393,15 @@ def test_a_p99_is_at_least_so_much_beyond_chance() -> None:
     """Of jobs drawn again and again, the true P99 is below that in about one of twenty cases."""
     times = np.random.default_rng(0).lognormal(8, 2, (4000, 1000))
     truth = np.quantile(times, 0.99)
-    assert 0.02 < (so_far.least_p99(times) > truth).mean() < 0.08
-    assert (so_far.least_p99(times) <= np.quantile(times, 0.99, axis=1)).all()
-    few = np.full((1, 1000), np.nan)
-    few[0, :300] = times[0, :300]
-    assert so_far.least_p99(few)[0] == so_far.least_p99(times[0, :300])[0]
+    least = np.array([so_far.least_p99(each) for each in times])
+    assert 0.02 < (least > truth).mean() < 0.08
+    assert (least <= np.quantile(times, 0.99, axis=1)).all()
 
 
 @pytest.mark.usefixtures("few_are_enough")
 def test_a_tail_that_may_be_chance_is_not_handed_back(begun) -> None:
     ratio = flown(begun, BEST, 2).p99
     assert not flown(begun, BEST, 2, dataclasses.replace(QUICK, worst_p99=0.999 * ratio)).why
-
-
-def test_a_choice_is_dropped_for_its_tail_only_beyond_chance(past: PastDays) -> None:
-    """One that is not in force yet must be within the limit as it is."""
-    from shunter.adapting.autopilot.rule import _Trial
-
-    def outside(worst: float, *, in_force: bool) -> str:
-        pilot = Autopilot(candidates(), dataclasses.replace(QUICK, worst_p99=worst, worst_fairness=0.0))
-        return _Trial(past, pilot, 2).outside(BEST, in_force=in_force)
-
-    trial = _Trial(past, Autopilot(candidates(), QUICK), 2)
-    found, base = trial.of(BEST), trial.of(BASE)
-    ratio, least = found.p99 / base.p99, found.least_p99 / base.p99
-    assert least < 0.999 * ratio
-    assert "P99" in outside(0.999 * ratio, in_force=False)
-    assert not outside(0.999 * ratio, in_force=True)
-    assert "P99" in outside(0.999 * least, in_force=True)
 
 
 def test_jobs_between_two_instants(begun) -> None:

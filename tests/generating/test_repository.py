@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +68,15 @@ def test_a_job_is_kept_once_and_the_oldest_hours_go(tmp_path: Path) -> None:
     kept.add(some_jobs(8, first=40))
     assert sorted(path.name for path in tmp_path.iterdir())[0] == "hour-10.parquet"
     assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_files_of_hours_to_come_push_nothing_out(tmp_path: Path) -> None:
+    kept = WorkloadRepository(tmp_path, most_hours=5)
+    kept.add(some_jobs())
+    for hour in range(900, 920):
+        shutil.copy(tmp_path / "hour-9.parquet", tmp_path / f"hour-{hour}.parquet")
+    kept.add(some_jobs())
+    assert len(kept.read(some_jobs(1), 100 * HOUR)) == 20
 
 
 BROKEN = {

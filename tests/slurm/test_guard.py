@@ -162,30 +162,31 @@ def test_a_longer_tail_than_is_allowed_is_worse(monkeypatch):
     """Shortest first has shorter waits, and its longest jobs are in the system for longer."""
     fifo, allowed = policy("fifo"), Tolerance(margin=0.05, slack=5, worst_p99=3)
     window, _ = window_of(shortest_first, 1000)
-    assert window.verdict(fifo).shadow_p99_s == 0  # of 60 jobs nothing is said
+    assert window.verdict(fifo).shadow_tail.p99 == 0  # of 60 jobs nothing is said
     monkeypatch.setattr(so_far, "FEWEST_JOBS", 20)
     verdict = window.verdict(fifo)
-    assert verdict.realised_p99_s > 1.02 * verdict.shadow_p99_s > 0
+    assert verdict.realised_tail.p99 > 1.02 * verdict.shadow_tail.p99 > 0
     assert not verdict.broken(allowed)
     assert not verdict.broken(replace(allowed, worst_p99=0))
     assert verdict.broken(replace(allowed, worst_p99=1.01))
     same = window_of(by_submission, 1000)[0].verdict(fifo)
-    assert same.realised_p99_s == pytest.approx(same.shadow_p99_s, abs=20)  # ends are seen at the next look
+    assert same.realised_tail.p99 == pytest.approx(same.shadow_tail.p99, abs=20)  # ends are seen at the next look
 
 
 def test_fewer_fair_jobs_than_are_allowed_is_worse(monkeypatch):
     """Longest first lets short jobs wait, many times as long as they run."""
     fifo, allowed = policy("fifo"), Tolerance(margin=9, worst_fairness=0.95)
     window, _ = window_of(longest_first, 1000)
-    assert window.verdict(fifo).shadow_fair == 0  # of 60 jobs nothing is said
+    assert window.verdict(fifo).shadow_tail.fair == 0  # of 60 jobs nothing is said
     assert not window.verdict(fifo).broken(allowed)
     monkeypatch.setattr(so_far, "FEWEST_JOBS", 20)
     verdict = window.verdict(fifo)
-    assert verdict.broken(allowed) == "0.82 times as many jobs as in the shadow have rho <= 1, 0.95 is allowed"
-    assert not verdict.broken(replace(allowed, worst_fairness=0.8))
+    few = replace(allowed, worst_fairness=1.2)
+    assert verdict.broken(few) == "0.82 times as many jobs as in the shadow have rho <= 1, 1.2 is required"
+    assert not verdict.broken(allowed)  # of 60 jobs this may be chance
     assert not verdict.broken(replace(allowed, worst_fairness=0))
     same = window_of(by_submission, 1000)[0].verdict(fifo)
-    assert same.realised_fair == same.shadow_fair > 0
+    assert same.realised_tail.fair == same.shadow_tail.fair > 0
 
 
 def test_a_manager_that_takes_a_moment_to_start_a_job_is_not_unfair(monkeypatch):
@@ -196,9 +197,9 @@ def test_a_manager_that_takes_a_moment_to_start_a_job_is_not_unfair(monkeypatch)
     window = GuardWindow(snapshot_at(NOW - SECOND, jobs, starts, length))
     for at in range(0, 500, 5):
         window.note(snapshot_at(NOW + at * SECOND, jobs, starts, length))
-    assert window.verdict(policy("fifo")).realised_fair == 0
+    assert window.verdict(policy("fifo")).realised_tail.fair == 0
     prompt = window.verdict(policy("fifo"), slack_s=5)
-    assert prompt.realised_fair == prompt.shadow_fair == 1
+    assert prompt.realised_tail.fair == prompt.shadow_tail.fair == 1
 
 
 def test_waits_of_the_last_day_are_compared(monkeypatch):
@@ -316,7 +317,8 @@ def test_jobs_that_wait_for_what_the_shadow_does_not_know_are_not_compared(asks)
     [
         {"reason": "JobHeldUser"}, {"reason": "BeginTime", "eligible": NOW + 90 * SECOND},
         {"reason": "QOSMaxGRESPerUser"}, {"reason": "PartitionDown"}, {"throttle": 1},
-        {"limit": 9}, {"features": "rare"}, {"mem_mib": 9}, {"licenses": "matlab:1"},
+        {"limit": 9}, {"features": "rare"}, {"mem_mib": 9}, {"licenses": "matlab:1"}, {"wanted_nodes": "n9"},
+        {"excluded": "n9"},
     ],
 )  # fmt: skip
 def test_jobs_that_waited_for_more_than_their_turn_are_not_compared(back):
@@ -330,6 +332,49 @@ def test_jobs_that_waited_for_more_than_their_turn_are_not_compared(back):
         held = (replace(job, **back) if job.id in holds else job for job in seen.jobs)
         window.note(replace(seen, jobs=tuple(held)))
     assert window.verdict(policy("fifo")).jobs == len(jobs) - 3  # the first one ran already
+
+
+def test_a_job_that_its_user_queues_again_is_not_compared():
+    """It runs twice in reality and once in the shadow. One that we have stopped counts: its wait is our doing."""
+    mark = Mark("0123abcd", "requeue", "0", "1")
+    for marks, odd in (((), 1), ((mark,), 0)):
+        window, _ = window_of(by_submission, 600)
+        name = next(name for name, job in window.jobs.items() if name in window.starts and job.runs)
+        back = replace(window.jobs[name], state="PENDING", start=-1, nodes=(), restarts=1, marks=marks)
+        window.note(replace(window.begin, now=window.last + 1, jobs=(back,)))
+        assert len(window.odd) == odd
+
+
+def test_nodes_that_a_job_excluded_count_while_it_runs():
+    """Slurm lists them of waiting jobs alone; without them the shadow would have started it at once."""
+    jobs = jobs_of(LENGTHS)
+    starts, length = reality(jobs, LENGTHS, by_submission)
+
+    def seen(at: int) -> Snapshot:
+        found = snapshot_at(NOW + at * SECOND, jobs, starts, length)
+        return replace(found, jobs=tuple(replace(job, excluded="n9" * (job.state == "PENDING")) for job in found.jobs))
+
+    window, waited = GuardWindow(seen(0)), set()
+    for at in range(20, 601, 20):
+        window.note(seen(at))
+        waited |= {job.id for job in seen(at).jobs if job.state == "PENDING"}
+    assert waited & window.starts.keys()
+    assert {window.jobs[name].excluded for name in waited} == {"n9"}
+    assert not window.odd
+
+
+def test_one_user_does_not_decide_how_much_of_their_limits_jobs_use():
+    """Else many jobs of a second with limits of a month make all others look short."""
+    window, _ = window_of(by_submission, 600)
+    honest = window._share_of_limit()
+    some = [job for job in window.jobs.values() if job.over]
+    many = {f"x{at}": replace(job, id=f"x{at}", user="mallory", limit=job.limit * 10**5) for at, job in enumerate(some)}
+    window.jobs |= {
+        f"{name}-{copy}": replace(job, id=f"{name}-{copy}") for name, job in many.items() for copy in range(9)
+    }
+    others = {f"y{at}": replace(job, id=f"y{at}", user="eve") for at, job in enumerate(some)}
+    window.jobs |= others
+    assert window._share_of_limit() == honest
 
 
 def test_jobs_that_wait_for_a_node_that_is_away_are_not_compared():
@@ -473,8 +518,8 @@ def test_unfair_for_long_enough_and_the_journal_says_why(controller, monkeypatch
     monkeypatch.setattr(so_far, "FEWEST_JOBS", 20)
     watched(controller, longest_first, margin=9.0, worst_fairness=0.5)
     assert not controller.paused
-    watched(controller, longest_first, margin=9.0, worst_fairness=0.95)
-    assert "times as many jobs as in the shadow have rho <= 1, 0.95 is allowed: " in controller.journal.handed_back()
+    watched(controller, longest_first, margin=9.0, worst_fairness=1.2)
+    assert "times as many jobs as in the shadow have rho <= 1, 1.2 is required: " in controller.journal.handed_back()
     assert not controller.journal.in_force()
 
 

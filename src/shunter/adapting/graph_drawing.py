@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
@@ -25,6 +26,8 @@ LEGEND = (
     " rank correlation. Grey settings act on nothing that was measured. Lines without an arrow: the direction is not"
     " known. The objective is a reward: larger is better."
 )
+
+WHILE = "By the models of the whole run; the graph above is the last of them."
 
 
 def svg(model: CausalModel, alone: bool = True) -> str:
@@ -89,6 +92,11 @@ def _line(begin: tuple[int, int], end: tuple[int, int], strength: float, arrow: 
     return f'<path d="{path}" stroke-width="{width:.1f}"{dashes}{marker}><title>{text}</title></path>'
 
 
+def _counted(reasons: Sequence[str]) -> list[str]:
+    """Each reason once, with how often it was given."""
+    return [f"{reason} ({times:,} times)" if times > 1 else reason for reason, times in Counter(reasons).items()]
+
+
 def page(model: CausalModel, policy: str, reasons: Sequence[str]) -> str:
     """The picture with its edges in words, and why settings were rejected or frozen."""
     samples = model.samples
@@ -96,6 +104,6 @@ def page(model: CausalModel, policy: str, reasons: Sequence[str]) -> str:
     sections = [
         Section("Graph", [svg(model, alone=False), note(LEGEND), paragraph(runs)]),
         Section("Edges", [points(model.graph.lines() or ["There are none."])]),
-        Section("Rejected and frozen", [points(reasons or ["Nothing was."])]),
+        Section("Rejected and frozen", [points(_counted(reasons) or ["Nothing was."]), note(WHILE)]),
     ]
     return render("Causal model", f"What the settings of {policy} act on.", sections)

@@ -81,7 +81,7 @@ AggregateOption: TypeAlias = Annotated[
     bool, typer.Option("--aggregate", help="Merge waiting jobs that are alike before settings are tried.")
 ]
 GraphOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--graph", metavar="FILE", help="Draw the causal model: .html or .svg.")
+    Path | None, typer.Option("--graph", metavar="FILE", help="Draw the causal model (with --causal): .html or .svg.")
 ]
 RepositoryOption: TypeAlias = Annotated[
     Path | None,

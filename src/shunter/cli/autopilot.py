@@ -92,8 +92,8 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.simulation import resolve
 
     chosen = Candidates.of(candidate or (), baseline)
-    step = milliseconds("--every", every, such_as="1d or 7d")
-    if step % DAY:
+    step = milliseconds("--every", every, 0, "1d or 7d")
+    if not step or step % DAY:
         raise RunError(f"--every must be a number of whole days, such as 1d or 7d, got '{every}'")
     options = ReplayOptions(chosen, AutopilotLimits.of(limits), step, milliseconds("--rest", rest), seed)
     setup = set_up(

@@ -346,6 +346,8 @@ def autosched(  # noqa: PLR0913, PLR0917  one argument per option
     """Run AutoSched's evaluation again: Tiresias, Themis and Lucid whose settings adapt every hour, and fixed ones."""
     from shunter.reproduce.autosched import design, page, study, view
 
+    if quick and short:
+        raise RunError("--quick and --short exclude each other")
     kept = _kept("autosched", out, force, json)
     part = study.check(
         design.AutoschedPart(

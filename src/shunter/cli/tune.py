@@ -63,10 +63,10 @@ ValidateOption: TypeAlias = Annotated[
     typer.Option("--validate", metavar="T|none", help="Judge on jobs from T on; default: the last third."),
 ]
 BudgetOption: TypeAlias = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--budget",
-        min=0,
+        min=1,
         metavar="N",
         show_default=False,
         help="Settings to draw from declared ranges; default: 40; any: 200.",
@@ -95,7 +95,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     since: LearnedSinceOption = None,
     until: UntilOption = None,
     validate: ValidateOption = "",
-    budget: BudgetOption = 0,
+    budget: BudgetOption = None,
     search: TuningSearchOption = "random",
     against: AgainstOption = "",
     repeat: RepeatOption = 1,
@@ -131,7 +131,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
 
     task = prepared(
         trace, cluster, policy, tries or (), objective or ("jct",), since or "", until or "", validate, seed,
-        drop_unfit, format, on_bad_row or "fail", budget, search, against,
+        drop_unfit, format, on_bad_row or "fail", budget or 0, search, against,
         text_of(USUAL if overhead is None else overhead), checkpointable or "",
     )  # fmt: skip
     named = resolve(task.policy)

@@ -186,5 +186,5 @@ RULES: dict[str, ArrivalRule] = {rule.name: rule for rule in (*PLAIN_RULES, *NEA
 def rule_named(name: str) -> ArrivalRule:
     """The rule of this name."""
     if name not in RULES:
-        raise RunError(f"there is no generator '{name}'; {did_you_mean(name, RULES)}")
+        raise RunError(f"there is no generator '{name}'; {did_you_mean(name, ('auto', *RULES))}")
     return RULES[name]

@@ -168,7 +168,7 @@ DURATION_MODELS: dict[str, Callable[[], DurationModel]] = {
 def duration_model(name: str) -> DurationModel:
     """The model of this name."""
     if name not in DURATION_MODELS:
-        raise RunError(f"there is no duration model '{name}'; {did_you_mean(name, DURATION_MODELS)}")
+        raise RunError(f"there is no predictor '{name}'; {did_you_mean(name, DURATION_MODELS)}")
     return DURATION_MODELS[name]()
 
 

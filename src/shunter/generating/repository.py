@@ -31,6 +31,7 @@ MOST_JOBS = 20_000  # of one hour
 MOST_BYTES = 2**26  # of one file, unpacked
 MOST_READ = 4_000_000  # jobs of all files together, the last ones
 MOST_NAME = 200  # characters
+LONGEST_PROBLEM = 300
 FILE = re.compile(r"hour-(0|[1-9][0-9]{0,8})\.parquet")
 
 
@@ -42,7 +43,10 @@ class WorkloadRepository:
         self.problems: list[str] = []  # files that were left out, and why
 
     def add(self, jobs: Trace) -> None:
-        """Keep ended jobs; one that is there already is replaced, and the oldest hours go."""
+        """Keep ended jobs; one that is there already is replaced, and the oldest hours go.
+
+        Files of hours after these jobs were not written by us and don't count.
+        """
         import polars as pl
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +62,8 @@ class WorkloadRepository:
             made = made.unique("job_id", keep="last", maintain_order=True).sort("submit", maintain_order=True)
             with whole(path, InputError) as part:
                 write_parquet(made.tail(MOST_JOBS), part)
-        for path in self._files()[: -self.most_hours]:
+        last = int(hours.max(initial=-1))
+        for path in [path for path in self._files() if _hour(path) <= last][: -self.most_hours]:
             with suppress(OSError):  # a folder, or gone
                 path.unlink()
 
@@ -104,7 +109,7 @@ class WorkloadRepository:
                 raise ValueError("is a link")
             return _checked(parquet_frame(path, MOST_BYTES), hour)
         except (OSError, ValueError) as problem:
-            self.problems.append(f"{path.name}: {problem}")
+            self.problems.append(f"{path.name}: {problem}"[:LONGEST_PROBLEM])
             return None
 
 

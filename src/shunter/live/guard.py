@@ -20,6 +20,7 @@ from shunter.errors import ShunterError
 from shunter.live.controller import Controller, RoundResult
 from shunter.live.journal import GUARD
 from shunter.live.journal_file import JournalError
+from shunter.live.levers import STOPPING
 from shunter.live.machines import machines_of
 from shunter.live.manager import ResourceManager, UnreachableError
 from shunter.live.releasing import release
@@ -44,7 +45,7 @@ FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
 OUR_REQUESTS = {"pin", "shard", "resize"}  # levers that change what a job asks for
 ASKED = (
     *("limit", "qos", "account", "licenses", "reservation"),
-    *(name for name in KEY if name not in ("wanted_nodes", "excluded", "max_nodes")),
+    *(name for name in KEY if name != "max_nodes"),
 )  # what a waiting job asks for, in every format of the manager's output
 COST = 20  # the pause after a check is this many times its duration
 INTERVALS = 5  # from one check to the next
@@ -86,12 +87,14 @@ class GuardWindow:
 
     def _see(self, job: LiveJob, now: int) -> None:
         before = self.jobs.get(job.id, job)
-        if job.wanted_nodes != before.wanted_nodes:  # it counts what the job asked for itself: we may have pinned it
-            job = replace(job, wanted_nodes=before.wanted_nodes)
-        self.jobs[job.id] = job
         put_off = job.eligible > before.eligible and job.id not in self.starts  # to a later start, behind another job
-        if put_off or _asks_otherwise(job, before):
+        ours = any(lever in job.marked for lever in STOPPING)
+        again = job.state == "PENDING" and job.id in self.starts and not ours  # its user has queued it again
+        if put_off or again or _asks_otherwise(job, before):
             self.odd.add(job.id)
+        # What the job asked for itself counts: we may have pinned it, and of running jobs no excluded nodes are listed.
+        excluded = job.excluded if job.state == "PENDING" else before.excluded
+        self.jobs[job.id] = job = replace(job, wanted_nodes=before.wanted_nodes, excluded=excluded)
         self.arrivals.setdefault(job.id, min(max(job.eligible, job.submit, self.last), now))
         if job.nodes and job.start >= 0:
             self.starts.setdefault(job.id, max(job.start, self.arrivals[job.id]))
@@ -128,12 +131,8 @@ class GuardWindow:
             return None
         real_s, other_s = _means(lately)
         real_p90, other_p90 = (float(np.quantile(each, 0.9)) / 1000 for each in lately)
-        tail, other_tail = self._tails(replica, names, round(1000 * slack_s))
-        found = WaitComparison(
-            len(lately[0]), real_s, other_s, real_p90, other_p90,
-            realised_p99_s=tail.p99, shadow_p99_s=other_tail.p99, realised_least_p99_s=tail.least_p99,
-            realised_fair=tail.fair, shadow_fair=other_tail.fair,
-        )  # fmt: skip
+        here, there = self._tails(replica, names, round(1000 * slack_s))
+        found = WaitComparison(len(lately[0]), real_s, other_s, real_p90, other_p90, here, there)
         before = _waits_between(arrived, begun, now - 2 * DAY_MS, now - DAY_MS)
         if before is None or now - 2 * DAY_MS < self.begin.now:
             return found
@@ -201,10 +200,15 @@ class GuardWindow:
         return found
 
     def _share_of_limit(self) -> float:
-        """What jobs use of their limits, typically."""
+        """What jobs of a user use of their limits, typically: one user with many jobs does not decide it."""
         seen = (*self.jobs.values(), *self.warm.values())
-        shares = [_ran(job) / job.limit for job in seen if _ran(job) and job.limit]
-        return median(shares) if len(shares) >= LEAST_ENDED else 1.0
+        shares: dict[str, list[float]] = {}
+        for job in seen:
+            if _ran(job) and job.limit:
+                shares.setdefault(job.user, []).append(min(_ran(job) / job.limit, 1.0))
+        if sum(map(len, shares.values())) < LEAST_ENDED:
+            return 1.0
+        return median(map(median, shares.values()))
 
 
 def _waits_between(arrived: I64, begun: Sequence[I64], since: int, until: int) -> list[I64] | None:

@@ -9,7 +9,7 @@ from shunter.errors import LiveError, did_you_mean
 from shunter.live.journal import WaitsEntry
 from shunter.params import build, named, param
 from shunter.registry import policy
-from shunter.report.so_far import unfair
+from shunter.report.so_far import Tail, unfair
 
 OFF = "off"
 
@@ -71,25 +71,22 @@ class WaitComparison:
     shadow_s: float
     realised_p90_s: float
     shadow_p90_s: float
-    realised_p99_s: float = 0.0  # of the time in the system since the window began, not of waits
-    shadow_p99_s: float = 0.0  # 0: of too few jobs
-    realised_least_p99_s: float = 0.0  # what the real one is at least, beyond chance
-    realised_fair: float = 0.0  # the share of these jobs with rho <= 1
-    shadow_fair: float = 0.0
+    realised_tail: Tail = Tail()  # of the time in the system since the window began, not of waits
+    shadow_tail: Tail = Tail()
     realised_before_s: float = 0.0  # the mean on the day before, by run times that are known now; 0 and 0: too early
     shadow_before_s: float = 0.0
 
     def broken(self, tolerance: Tolerance) -> str:
         """Which limits the real jobs don't keep; "": none."""
         late = f"{self.realised_before_s:.0f} s on the day before, {self.shadow_before_s:.0f} s in the shadow"
-        most = tolerance.worst_p99 * self.shadow_p99_s
+        most = tolerance.worst_p99 * self.shadow_tail.p99
         found = (
             "longer waits than are allowed" if tolerance.longer(self.realised_s, self.shadow_s) else "",
             f"{late}, by run times that are known now"
             if tolerance.longer(self.realised_before_s, self.shadow_before_s)
             else "",
-            "a longer P99 than is allowed" if 0 < most < self.realised_least_p99_s - tolerance.slack else "",
-            unfair(self.realised_fair, self.shadow_fair, tolerance.worst_fairness),
+            "a longer P99 than is allowed" if 0 < most < self.realised_tail.least_p99 - tolerance.slack else "",
+            unfair(self.realised_tail, self.shadow_tail, tolerance.worst_fairness),
         )
         return "; ".join(filter(None, found))
 
@@ -102,12 +99,13 @@ class WaitComparison:
         return WaitsEntry(at, self.jobs, self.realised_s, self.shadow_s, self.realised_p90_s, self.shadow_p90_s)
 
     def __str__(self) -> str:
+        here, there = self.realised_tail, self.shadow_tail
         return (
             f"{self.jobs} jobs waited {self.realised_s:.0f} s on average (P90 {self.realised_p90_s:.0f} s),"
             f" {self.shadow_s:.0f} s (P90 {self.shadow_p90_s:.0f} s) in the shadow"
             + (
-                f"; P99 in the system {self.realised_p99_s:.0f} s, {self.shadow_p99_s:.0f} s there;"
-                f" rho <= 1 of {100 * self.realised_fair:.0f} % of the jobs, {100 * self.shadow_fair:.0f} % there"
+                f"; P99 in the system {here.p99:.0f} s, {there.p99:.0f} s there;"
+                f" rho <= 1 of {100 * here.fair:.0f} % of the jobs, {100 * there.fair:.0f} % there"
             )
-            * (self.shadow_p99_s > 0)
+            * (there.p99 > 0)
         )

@@ -6,6 +6,7 @@ The guard of a live cluster and that of a replay both judge by this, a real run 
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from shunter.sim.engine import Simulator
 from shunter.world import F64, I64
 
 FEWEST_JOBS = 100  # that came meanwhile, without which nothing is said about P99 and fairness
-CHANCE = 1.645  # standard errors by which chance alone errs to one side in one of twenty cases
+CHANCE = 1.645  # standard errors by which chance errs to one side in one of twenty cases, if jobs were independent
 
 
 class Tail(NamedTuple):
@@ -27,6 +28,7 @@ class Tail(NamedTuple):
     p99: float = 0.0  # of their times in the system so far, in seconds
     least_p99: float = 0.0  # what it is at least, beyond chance
     fair: float = 0.0  # the share with rho <= 1
+    most_fair: float = 0.0  # what that is at most, beyond chance
 
 
 def ended_by(table: I64, horizon: int) -> I64:
@@ -37,23 +39,17 @@ def ended_by(table: I64, horizon: int) -> I64:
     return found
 
 
-def least_p99(seconds: F64) -> F64:
-    """What the P99 is at least, beyond chance: of a thousand jobs it depends on ten, of ten thousand on a hundred.
-
-    One number per row; NaN counts for nothing.
-    """
-    jobs = np.maximum(np.isfinite(seconds).sum(axis=-1), 1)
-    shares = 0.99 - CHANCE * np.sqrt(0.99 * 0.01 / jobs)
-    rows = zip(np.atleast_2d(seconds), np.atleast_1d(shares), strict=True)
-    found: F64 = np.array([np.nanquantile(row, max(share, 0.0)) for row, share in rows])
-    return found
+def least_p99(seconds: F64) -> float:
+    """What the P99 is at least, beyond chance: of a thousand jobs it depends on ten, of ten thousand on a hundred."""
+    return float(np.quantile(seconds, max(0.99 - CHANCE * math.sqrt(0.99 * 0.01 / len(seconds)), 0.0)))
 
 
-def unfair(fair: float, in_shadow: float, least: float) -> str:
-    """That fewer jobs have rho <= 1 than ``least`` times as many as in the shadow; "": there are enough."""
-    if fair >= least * in_shadow:
+def unfair(here: Tail, in_shadow: Tail, least: float) -> str:
+    """That, beyond chance, fewer jobs have rho <= 1 than ``least`` times as many as in the shadow; "": not so."""
+    if here.most_fair >= least * in_shadow.fair:
         return ""
-    return f"{fair / in_shadow:.2f} times as many jobs as in the shadow have rho <= 1, {least:g} is allowed"
+    times = here.fair / in_shadow.fair
+    return f"{times:.2f} times as many jobs as in the shadow have rho <= 1, {least:g} is required"
 
 
 class JobsBetween:
@@ -102,4 +98,5 @@ class JobsBetween:
             return Tail()
         seconds = self.jct[new]
         fair = share_of_fair(self.rho(durations)[new])
-        return Tail(float(np.percentile(seconds, 99)), float(least_p99(seconds)[0]), fair)
+        error = CHANCE * math.sqrt(fair * (1 - fair) / len(seconds))
+        return Tail(float(np.percentile(seconds, 99)), least_p99(seconds), fair, min(fair + error, 1.0))

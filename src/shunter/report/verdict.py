@@ -22,7 +22,8 @@ def verdict(rows: Sequence[Row]) -> str:
     if len(rows) == 1:
         return _alone(rows[0])
     best = min(known, key=_mean)
-    sentences = [_costs(known, best), _headline(best, rows[0], known), _tail(best, rows[0]), _due(known, best)]
+    bounds = "Policies that know the truth are left out here." if len(known) < len(rows) else ""
+    sentences = [_costs(known, best), _headline(best, rows[0], known), _tail(best, rows[0]), _due(known, best), bounds]
     return " ".join(filter(None, sentences))
 
 
@@ -108,7 +109,7 @@ def _tail(best: Row, first: Row) -> str:
     if not base or mine <= _WORSE * base:
         return ""
     found = (best.get("differences") or {}).get("jct_s.p99")
-    sure = "" if found is None or shown(found) else ", though its interval includes 0"
+    sure = "" if found is None or shown(found) else ", though the interval of the difference includes 0"
     return f"Its p99 of JCT is {mine / base:.1f}x {name_of(first)}'s ({duration(mine)}){sure}."
 
 

@@ -243,7 +243,7 @@ def _kernels_of(policy: str) -> str:
 
 def _error_text(error: Exception) -> str:
     """What went wrong, for people; of a defect also where."""
-    text = f"{type(error).__name__}: {error}"
-    if not isinstance(error, InputError):
-        text += "\n" + "".join(traceback.format_tb(error.__traceback__)[-3:])
-    return text[:LONGEST_ERROR]
+    if isinstance(error, InputError):
+        return str(error)[:LONGEST_ERROR]
+    where = "".join(traceback.format_tb(error.__traceback__)[-3:])
+    return f"{type(error).__name__}: {error}\n{where}"[:LONGEST_ERROR]

@@ -219,11 +219,12 @@ def repeated(studies: Sequence[PilotStudy]) -> dict[str, Any]:
         }
         for name in LABELS
     }
-    days = [day for copy in copies for day in copy["days"]]
+    days = [day | {"copy": at} for at, copy in enumerate(copies) for day in copy["days"]]
     undecided = next((study.undecided for study in studies if study.undecided), "")
     return {
         **found,
         "days": days,
+        "bad_days": sum(copy["bad_days"] for copy in copies),
         "copies": len(copies),
         "means": summary,
         "undecided": undecided,

@@ -95,7 +95,7 @@ class BaselineShadows:
                 f" {limits.worst_p99:g} is allowed"
             )
         else:
-            why = unfair(here.fair, there.fair, limits.worst_fairness)
+            why = unfair(here, there, limits.worst_fairness)
         mean_seen, mean_true = 1 / float(np.mean(1 / seen)), 1 / float(np.mean(1 / true))
         fair = here.fair / there.fair if there.fair else 1.0
         return WatchedDay(until, mean_seen, float(seen.min()), mean_true, float(true.min()), before, p99, fair, why)

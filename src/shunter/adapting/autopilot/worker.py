@@ -65,8 +65,8 @@ def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
             os._exit(1)  # no process waits for the answer
 
     kept = WorkloadRepository(task.folder)
-    if len(task.ended):
-        kept.add(task.ended)
+    if len(ended := task.ended.select(task.ended.submit <= task.now)):  # a history may go on into the future
+        kept.add(ended)
     known, finished = with_unfinished(kept.read(task.present, task.now), task.present, task.ran, task.now)
     past = past_days(known, task.cluster, task.now, finished, task.candidates.first)
     pilot = Autopilot(task.candidates, task.limits, on_evaluation=alive)

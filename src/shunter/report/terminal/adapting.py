@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from shunter.report.terminal.tables import RHO, duration, table
+from shunter.texts import counted
 
 SHOWN = 8  # switches
 OBJECTIVES = {"jct": "mean JCT", "rho": "jobs with rho <= 1"}
@@ -16,8 +17,10 @@ OBJECTIVES = {"jct": "mean JCT", "rho": "jobs with rho <= 1"}
 
 def adapting_view(found: Mapping[str, Any], shown: str) -> RenderableType:
     """A study (see ``AdaptingStudy.as_dict``), and the switches of one of its runs."""
-    made = table("settings", "JCT\nmean", "JCT\np99", "rho\n<= 1", "times as good\nas Fixed", "switches", "evaluations",
-                 "search\nmedian")  # fmt: skip
+    made = table(
+        "settings", "JCT\nmean", "JCT\np99", "rho\n<= 1", "times as good as\nFixed, by the past", "switches",
+        "evaluations", "search\nmedian",
+    )  # fmt: skip
     for run in found["runs"].values():
         made.add_row(*(Text(cell) for cell in _cells(run)))
     return Group(made, *(Text(f" {line}") for line in _notes(found)), *_switches(found["runs"][shown]),
@@ -46,25 +49,35 @@ def _times(found: Mapping[str, float | None]) -> str:
 def _notes(found: Mapping[str, Any]) -> list[str]:
     runs = found["runs"]
     left = (
-        f"; generated jobs left out, as none of the run asks for the same: {found['unplayed']:,}"
+        f" {counted(found['unplayed'], 'generated job', 'were')} left out, because no job of the run has the same"
+        " request."
         if found["unplayed"]
         else ""
     )
+    search = f"a search of {found['budget']} evaluations every {found['every_s'] / 60:g} min"
     return [
-        f"{found['jobs']:,} jobs; searched by {OBJECTIVES[found['objective']]}, every {found['every_s'] / 60:g} min,"
-        f" {found['budget']} evaluations; generator {found['generator']}, durations by {found['predictor']}{left}.",
-        f"Fixed, by the past: {runs['fixed']['policy']}",
+        f"{counted(found['jobs'], 'job')}; {search} by {OBJECTIVES[found['objective']]};"
+        f" generator: {found['generator']}; predictor of run times: {found['predictor']}.{left}",
+        f"Fixed, by the past: {runs['fixed']['policy']}{_few(runs['fixed'])}",
         f"Fixed, in hindsight: {runs['hindsight']['policy']}",
         f"{RHO}.",
         "Only 'in hindsight' and 'Optimal' know what comes. Intervals: 95 %, over stretches of the jobs, paired.",
     ]
 
 
+def _few(fixed: Mapping[str, Any]) -> str:
+    """Why settings that stay were not searched."""
+    return (
+        "" if fixed["evaluations"] else " (not searched: too few jobs came just before, in as long a time as the run)"
+    )
+
+
 def _switches(run: Mapping[str, Any]) -> list[RenderableType]:
     switches = run["switches"]
     if not switches:
         return []
-    head = f" {run['label']}: the first {min(SHOWN, len(switches))} of {len(switches)} switches"
+    first = f", the first {SHOWN}" if len(switches) > SHOWN else ""
+    head = f" {run['label']}: {len(switches):,} switch{'es' * (len(switches) != 1)}{first}"
     lines = [
         f"   hour {each['hour']:.4g}: {each['policy']} ({_gain(each['gain'])}{', early' * each['early']})"
         for each in switches[:SHOWN]

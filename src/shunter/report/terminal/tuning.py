@@ -33,7 +33,12 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
         parts.append(_table(unseen, {found["given"]: label}, False))
         parts += _open_jobs(found["validation"]["open"])
     if found["search"] != "grid" and found["best"]["policy"] != found["given"]:
-        parts += [Text(""), Text(" What the best buys and costs there:"), _effects(found), Text(f" {RHO}.")]
+        parts += [
+            Text(""),
+            Text(f" What the best buys and costs on {'the same' if found['validation'] is None else 'these'} jobs:"),
+            _effects(found),
+            Text(f" {RHO}."),
+        ]
     parts += [Text(f" {verdict['words']}") for verdict in found["verdicts"]]
     return Group(*parts)
 
@@ -44,8 +49,8 @@ def _open_jobs(still_open: Mapping[str, Any]) -> list[RenderableType]:
     many, part = counted(still_open["jobs"], "job"), share(still_open["gpu_time"])
     return [
         Text(
-            f" {many} that settings were chosen on, with {part} of their GPU time, still ran when these begin, even if"
-            " none waited. The search knows their run times; a site would not have known them then.",
+            f" {many} of the search, with {part} of its GPU time, were still running when the later jobs begin, even if"
+            " none had waited. The search knows their run times; a site would not have known them then.",
             style="dim",
         )
     ]
@@ -79,7 +84,7 @@ def _ending(found: Mapping[str, Any], shown: int) -> str:
     left = f"; {shown} are shown" if len(tried) > shown else ""
     runs = f", each with {found['repeats']} seeds" if found["repeats"] > 1 else ""
     tied = [row["policy"] for row in tried if row["tied"]]
-    close = f". No difference from it is shown for {', '.join(tied)}" if tied else ""
+    close = f". Of the next three, no difference from it is shown for {', '.join(tied)}" if tied else ""
     gone = sum(bool(row["abandoned"]) for row in tried)
     close = f"; {gone} were abandoned{close}" if gone else close
     head = (
