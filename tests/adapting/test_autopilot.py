@@ -469,6 +469,24 @@ def test_copies_of_a_replay_have_other_run_times_and_a_mean(trace_file: Path) ->
     assert min(by_copy) <= found["means"][FIXED]["over_baseline"] <= max(by_copy)
     assert found["means"][OPTIMAL]["over_fixed"] > 0
     assert found["copies"] == 2
+    assert found["bad_days"] == sum(len(study.bad_days) for study in studies)
+    assert {day["copy"] for day in found["days"]} == {0, 1}
+
+
+def test_a_limit_that_was_broken_on_any_copy_is_reported(trace_file: Path) -> None:
+    found = repeated([replay(trace_file, copy=copy).run() for copy in (0, 1)])
+    found["means"]["autopilot"] |= {
+        "p99_of_baseline_by_copy": [1.0, 12.345],
+        "fairness_of_baseline_by_copy": [1.0, 0.25],
+    }
+    found["means"]["fixed"]["within_limits_by_copy"] = [True, False]
+    shown = Console(width=300, record=True, file=io.StringIO())
+    shown.print(autopilot_view(found))
+    text = shown.export_text()
+    assert "BROKE worst_p99 on 1 of 2 copies: P99 of the JCT was up to 12.3 times the site's; at most 10" in text
+    assert "BROKE worst_fairness on 1 of 2 copies" in text
+    assert "Fixed breaks the limits on 1 of 2 copies, so" in text
+    assert "of 2 copies with another policy" in text
 
 
 def test_what_comes_later_changes_no_decision_before(trace_file: Path, tmp_path: Path) -> None:

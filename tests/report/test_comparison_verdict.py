@@ -30,8 +30,9 @@ def row(policy, mean, p99=100.0, alike=(), low=None, high=None, oracle=False, **
      "No difference in mean JCT is shown between fifo and las. The others are longer."),
     ([row("fifo", 60), row("las", 30, p99=300)],
      "las has the shortest mean JCT, 30.0 s, 50 % below fifo (1.00 m). Its p99 of JCT is 3.0x fifo's (5.00 m),"
-     " though its interval includes 0."),
-    ([row("fifo", 60), row("srtf", 10, oracle=True)], "No policy here has a shorter mean JCT than fifo (1.00 m)."),
+     " though the interval of the difference includes 0."),
+    ([row("fifo", 60), row("srtf", 10, oracle=True)],
+     "No policy here has a shorter mean JCT than fifo (1.00 m). Policies that know the truth are left out here."),
     ([row("edf", 60, deadlines={"met": 9, "jobs": 12}), row("pedf", 90, deadlines={"met": 11, "jobs": 12})],
      "No policy here has a shorter mean JCT than edf (1.00 m). Most deadlines are met under pedf: 11 of 12."
      " Its mean JCT is 1.5x that of edf."),

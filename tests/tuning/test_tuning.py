@@ -167,7 +167,7 @@ def test_jobs_that_had_not_ended_when_later_ones_begin_are_counted():
     console = Console(width=100, file=io.StringIO())
     console.print(tuning_view(found.as_dict()))
     said = " ".join(console.file.getvalue().split())
-    assert "1 job that settings were chosen on, with 39.8 % of their GPU time, still ran when these begin" in said
+    assert "1 job of the search, with 39.8 % of its GPU time, was still running when the later jobs begin" in said
     assert tune(trace, validate="none").as_dict()["validation"] is None
 
 

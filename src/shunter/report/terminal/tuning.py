@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from shunter.report.terminal.tables import RHO, broken, duration, number, share, table
-from shunter.texts import counted
+from shunter.texts import agreeing, counted
 
 SHOWN = 12
 WIDTH = 56  # of the column with policies
@@ -46,10 +46,14 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
 def _open_jobs(still_open: Mapping[str, Any]) -> list[RenderableType]:
     if not still_open["jobs"]:
         return []
-    many, part = counted(still_open["jobs"], "job"), share(still_open["gpu_time"])
+    many, part, were = (
+        counted(still_open["jobs"], "job"),
+        share(still_open["gpu_time"]),
+        agreeing("were", still_open["jobs"]),
+    )
     return [
         Text(
-            f" {many} of the search, with {part} of its GPU time, were still running when the later jobs begin, even if"
+            f" {many} of the search, with {part} of its GPU time, {were} still running when the later jobs begin, even if"
             " none had waited. The search knows their run times; a site would not have known them then.",
             style="dim",
         )
