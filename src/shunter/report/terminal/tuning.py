@@ -46,15 +46,12 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
 def _open_jobs(still_open: Mapping[str, Any]) -> list[RenderableType]:
     if not still_open["jobs"]:
         return []
-    many, part, were = (
-        counted(still_open["jobs"], "job"),
-        share(still_open["gpu_time"]),
-        agreeing("were", still_open["jobs"]),
-    )
+    jobs, part = still_open["jobs"], share(still_open["gpu_time"])
+    many, were = counted(jobs, "job"), agreeing("were", jobs)
     return [
         Text(
-            f" {many} of the search, with {part} of its GPU time, {were} still running when the later jobs begin, even if"
-            " none had waited. The search knows their run times; a site would not have known them then.",
+            f" {many} of the search, with {part} of its GPU time, {were} still running when the later jobs begin, even"
+            " if none had waited. The search knows their run times; a site would not have known them then.",
             style="dim",
         )
     ]
