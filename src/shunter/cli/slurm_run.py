@@ -103,7 +103,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     """
     from shunter.live import running
     from shunter.live.backend import Rhythm, Scope
-    from shunter.live.controller import ChangeLimits
+    from shunter.live.controller import ChangeLimits, Mode
     from shunter.live.levers import levers_from
     from shunter.live.stops import StopLimits
     from shunter.live.tolerance import Tolerance
@@ -111,7 +111,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.slurm.manager import SlurmManager
 
     autopilot = _AutopilotOptions(baseline, tuple(candidate or ()), limits, repository)
-    autopilot.check(policy)
+    autopilot.check(policy, guarded=Tolerance.of(guard) is not None or mode_named(mode) is not Mode.ACT)
     settings = running.ControllerSettings(
         mode_named(mode),
         Rhythm(interval, min(poll, interval)),
@@ -174,11 +174,13 @@ class _AutopilotOptions:
     limits: str
     repository: Path | None
 
-    def check(self, policy: str) -> None:
-        """Refuse options that would have no effect, or have a mistake."""
+    def check(self, policy: str, *, guarded: bool) -> None:
+        """Refuse options that would have no effect, or have a mistake; ``guarded``: nothing is done without a guard."""
         from shunter.errors import LiveError
 
         if policy == AUTO:
+            if not guarded:
+                raise LiveError(f"--policy {AUTO} needs the guard, which keeps its limits; set --guard on or watch")
             from shunter.adapting.autopilot.candidates import USUAL, Candidates
             from shunter.adapting.autopilot.rule import AutopilotLimits
 
