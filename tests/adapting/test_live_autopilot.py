@@ -355,7 +355,7 @@ def test_a_large_task_makes_no_round_wait(tmp_path: Path, monkeypatch) -> None:
 @pytest.mark.parametrize(("guard", "kept"), [("on", (2.0, 0.9)), ("on:worst_p99=3,worst_fairness=0.5", (3.0, 0.5))])
 def test_the_guard_checks_the_limits_of_the_operator(tmp_path: Path, guard: str, kept: tuple[float, float]) -> None:
     options = _AutopilotOptions(BASE, (BEST,), "worst_p99=2,worst_fairness=0.9", tmp_path / "jobs")
-    settings = ControllerSettings(guard=Tolerance.of(guard))
+    settings = ControllerSettings(guard=Tolerance.of(guard, options.tolerated("auto")))
     with ExitStack() as stack:
         _, found = options.source("auto", busy(), tmp_path / "journal.db", None, settings, stack)
     assert found is not None

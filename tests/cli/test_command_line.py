@@ -360,7 +360,8 @@ def test_a_controller_that_finds_no_slurm_says_so(monkeypatch, tmp_path):
         ("slurm when 7 --site none.toml", "none.toml: there is no such file"),
         ("slurm why 7 --site none.toml", "none.toml: there is no such file"),
         ("slurm run --policy auto --candidate nonsense", "the autopilot can't choose 'nonsense'"),
-        ("slurm run --policy auto --mode act --guard off", "--policy auto needs the guard, which keeps its limits"),
+        ("slurm run --policy auto --mode act --guard off", "--policy auto needs the guard in mode act"),
+        ("slurm run --policy auto --mode act --guard watch:days=3", "--policy auto needs the guard in mode act"),
         ("slurm import site --on-bad-row nonsense", "on_bad_row must be fail or skip, got 'nonsense'"),
     ],
 )

@@ -411,6 +411,13 @@ def test_a_pin_of_ours_does_not_bind_the_shadow():
 # ------------------------------------------------------------------------------------------- what it is told
 
 
+def test_defaults_hold_for_what_is_not_set():
+    """An autopilot's guard has other ones, and an operator who sets one keeps the rest, or sets any number."""
+    usual = {"margin": "0.05", "worst_p99": "1.5"}
+    assert Tolerance.of("on:slack=30,worst_p99=0", usual) == Tolerance(margin=0.05, slack=30, worst_p99=0)
+    assert Tolerance.of("on", usual).worst_p99 == 1.5
+
+
 def test_its_settings_stand_behind_its_duty():
     assert Tolerance.of("on") == Tolerance()
     assert Tolerance.of("off") is None

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PATIENT_INTERVALS, PATIENCE_S = 3, 240.0  # without a round, after which systemd may take us for hung
 AUTO = "auto"  # in place of a policy
-AUTO_MARGIN = 0.05  # the guard's, unless it is set
-AUTO_DAYS = 7.0  # after which its shadow begins anew: the baseline alone for a day says little about weeks
+# Settings of its guard, unless --guard sets others: the baseline alone for a day says little about weeks.
+AUTO_GUARD = {"margin": "0.05", "days": "7"}
 MOST_SHOWN = 10  # of what can't be read, in one round
 EXAMPLES = """Examples:
 
@@ -101,17 +101,21 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     It begins in mode [bold]watch[/bold] and applies changes only with [bold]--mode act[/bold]. It never cancels a job;
     when it stops, Slurm continues with its own rules. Check first with [bold]shunter slurm doctor[/bold].
     """
+    from shunter.errors import LiveError
     from shunter.live import running
     from shunter.live.backend import Rhythm, Scope
     from shunter.live.controller import ChangeLimits, Mode
     from shunter.live.levers import levers_from
     from shunter.live.stops import StopLimits
-    from shunter.live.tolerance import Tolerance
+    from shunter.live.tolerance import Duty, Tolerance
     from shunter.slurm.client import Client
     from shunter.slurm.manager import SlurmManager
 
     autopilot = _AutopilotOptions(baseline, tuple(candidate or ()), limits, repository)
-    autopilot.check(policy, guarded=Tolerance.of(guard) is not None or mode_named(mode) is not Mode.ACT)
+    autopilot.check(policy)
+    tolerance = Tolerance.of(guard, autopilot.tolerated(policy))
+    if policy == AUTO and mode_named(mode) is Mode.ACT and (tolerance is None or tolerance.duty is not Duty.ON):
+        raise LiveError(f"--policy {AUTO} needs the guard in mode act, because it keeps the limits; set --guard on")
     settings = running.ControllerSettings(
         mode_named(mode),
         Rhythm(interval, min(poll, interval)),
@@ -119,7 +123,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         levers_from(levers),
         ChangeLimits(max_changes, lift=lift, stops=StopLimits(stops_per_hour, stops_per_job, min_run)),
         rounds,
-        Tolerance.of(guard),
+        tolerance,
         resume,
     )
     stop = _stopped_by_signals()
@@ -174,13 +178,11 @@ class _AutopilotOptions:
     limits: str
     repository: Path | None
 
-    def check(self, policy: str, *, guarded: bool) -> None:
-        """Refuse options that would have no effect, or have a mistake; ``guarded``: nothing is done without a guard."""
+    def check(self, policy: str) -> None:
+        """Refuse options that would have no effect, or have a mistake."""
         from shunter.errors import LiveError
 
         if policy == AUTO:
-            if not guarded:
-                raise LiveError(f"--policy {AUTO} needs the guard, which keeps its limits; set --guard on or watch")
             from shunter.adapting.autopilot.candidates import USUAL, Candidates
             from shunter.adapting.autopilot.rule import AutopilotLimits
 
@@ -190,6 +192,16 @@ class _AutopilotOptions:
             raise LiveError(
                 f"--baseline, --candidate, --limits and --repository are for --policy {AUTO}; leave them out"
             )
+
+    def tolerated(self, policy: str) -> dict[str, str]:
+        """Defaults of the guard: an autopilot's own margin and days, and the operator's limits."""
+        if policy != AUTO:
+            return {}
+        from shunter.adapting.autopilot.rule import AutopilotLimits
+
+        limits = AutopilotLimits.of(self.limits)
+        own = {"worst_p99": limits.worst_p99, "worst_fairness": limits.worst_fairness}
+        return AUTO_GUARD | {key: f"{value:g}" for key, value in own.items()}
 
     def source(
         self,
@@ -212,7 +224,6 @@ class _AutopilotOptions:
         from shunter.adapting.autopilot.rule import AutopilotLimits
         from shunter.live.controller import Mode
         from shunter.live.journal_file import check_place, make_folder
-        from shunter.live.tolerance import Tolerance
 
         chosen = Candidates.of(self.candidates, self.baseline or manager.own_policy())
         folder = self.repository
@@ -224,11 +235,7 @@ class _AutopilotOptions:
         check_place(folder / "hours")
         limits = AutopilotLimits.of(self.limits)
         if guard is not None:
-            given = guard if guard != Tolerance() else replace(guard, margin=AUTO_MARGIN, days=AUTO_DAYS)
-            guard = replace(
-                given, base=given.base or chosen.baseline, worst_p99=given.worst_p99 or limits.worst_p99,
-                worst_fairness=given.worst_fairness or limits.worst_fairness,
-            )  # fmt: skip
+            guard = replace(guard, base=guard.base or chosen.baseline)
         return LivePilot(chosen, limits, folder, history), guard
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from shunter.errors import LiveError, did_you_mean
 from shunter.live.journal import WaitsEntry
@@ -46,12 +48,15 @@ class Tolerance:
     every_s: float | None = None  # between two checks; None: a multiple of the controller's interval
 
     @classmethod
-    def of(cls, text: str) -> Tolerance | None:
-        """What ``on``, ``watch`` or ``off`` says, with settings behind it, as in ``on:margin=0.3,base=fifo``."""
+    def of(cls, text: str, defaults: Mapping[str, str] = MappingProxyType({})) -> Tolerance | None:
+        """What ``on``, ``watch`` or ``off`` says, with settings behind it, as in ``on:margin=0.3,base=fifo``.
+
+        ``defaults`` are those of settings that it does not name, if not the usual ones.
+        """
         duty, values = named(text, "guard", LiveError)
         if duty not in (*Duty, OFF):
             raise LiveError(f"--guard must be on, watch or off, got '{duty}'; {did_you_mean(duty, (*Duty, OFF))}")
-        found = build(cls, duty, values, "guard", LiveError)
+        found = build(cls, duty, {**defaults, **values}, "guard", LiveError)
         base = found.base.replace(";", ",")
         if base:
             policy(base)  # a mistake in it is reported at once
