@@ -37,7 +37,7 @@ BASE, LIMITS, DAYS = "fifo:backfill=easy", "budget=16", 14
 
 
 class Site(NamedTuple):
-    """A recorded trace on a cluster on which its jobs queue."""
+    """A trace on a cluster on which its jobs queue; all are recorded but Lublin's."""
 
     file: str
     format: str
