@@ -17,7 +17,7 @@ from shunter.live import guard as guarding
 from shunter.live.backend import Round
 from shunter.live.controller import Controller, Mode, RoundResult
 from shunter.live.daemons import wait
-from shunter.live.guard import Guard, GuardWindow, shadow_policy
+from shunter.live.guard import MOST_ARRIVALS, Guard, GuardWindow, shadow_policy
 from shunter.live.hints import JobHints
 from shunter.live.journal import DONE, HandedBackError, Journal
 from shunter.live.levers import Order
@@ -268,9 +268,10 @@ def test_a_new_window_begins_after_a_day_many_jobs_or_on_another_cluster():
     assert window.full(Snapshot(NOW + 25 * 3600 * SECOND, (), NODES))
     assert window.full(Snapshot(NOW, (), (replace(NODES[0], state="drained"),)))
     assert window.full(Snapshot(NOW, (), (replace(NODES[0], name="n2"),)))
-    window.note(Snapshot(NOW + SECOND, tuple(jobs_of([1] * 2001, gap_s=0)), NODES))
+    window.note(Snapshot(NOW + SECOND, tuple(jobs_of([1] * (MOST_ARRIVALS + 1), gap_s=0)), NODES))
     assert not window.full(Snapshot(NOW + SECOND, (), NODES))  # they came with the window's first second
-    later = [replace(job, id=f"{job.id}0000", submit=NOW + 9000, eligible=NOW + 9000) for job in jobs_of([1] * 2001)]
+    many = jobs_of([1] * (MOST_ARRIVALS + 1))
+    later = [replace(job, id=f"{job.id}-later", submit=NOW + 9000, eligible=NOW + 9000) for job in many]
     window.note(Snapshot(NOW + 9000, tuple(later), NODES))
     assert not window.full(Snapshot(NOW + 9000, (), NODES))  # else a user could end each window before it says anything
     assert window.full(Snapshot(NOW + 3600 * SECOND, (), NODES))

@@ -36,7 +36,7 @@ from shunter.report.so_far import JobsBetween, Tail
 from shunter.world import I64
 
 DAY_MS = 86_400_000  # waits of the last day are compared
-MOST_ARRIVALS = 2000  # in a window ...
+MOST_ARRIVALS = 10_000  # in a window: a check takes a second then ...
 LEAST_MS = 3_600_000  # ... that is as old: else a user with many short jobs could end each before anything is compared
 GPUS_CHANGED = 0.05  # of those that are up: then the shadow is of another cluster, and a new window begins
 LEAST_JOBS = 20  # without which nothing is said
