@@ -296,6 +296,17 @@ def test_it_does_not_decide_by_jobs_of_which_none_has_ended(tmp_path: Path) -> N
     assert verdict.why == "0 jobs have ended, and 50 are needed (least_jobs)"
 
 
+def test_jobs_of_days_to_come_are_not_kept(tmp_path: Path) -> None:
+    """A history of them would push all others out."""
+    machines, jobs = machines_of(busy().nodes()), recent(200)
+    now = int(jobs.submit[99])
+    none = jobs.select(np.zeros(0, np.int64))
+    candidates = Candidates.of([BEST], BASE)
+    answered(PilotTask(tmp_path, jobs, none, {}, machines.cluster, now, BASE, 99.0, candidates, LIMITS, 600))
+    kept = WorkloadRepository(tmp_path).read(none, 2**62)
+    assert sorted(kept.submit.tolist()) == jobs.submit[jobs.submit <= now].tolist()
+
+
 def test_without_threads_there_is_no_search_and_rounds_go_on(tmp_path: Path, monkeypatch) -> None:
     source, current = pilot(tmp_path), one_round()
     source.begin("", None)
