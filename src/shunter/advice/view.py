@@ -12,7 +12,7 @@ from rich.text import Text
 
 from shunter.advice.verdict import CAUTION, NO, TRUST
 from shunter.advice.words import CHOSEN, NO_ADVICE, NO_SETTINGS, NOTHING, interval, percent, rank, verdict_text
-from shunter.report.terminal.tables import broken, duration, share, table
+from shunter.report.terminal.tables import Below, broken, duration, share, table
 
 COLOURS = {TRUST: "bold green", CAUTION: "bold yellow", NO: "bold red"}
 NAME = 44  # columns of a title
@@ -77,8 +77,8 @@ def _comparison(record: Mapping[str, Any]) -> list[RenderableType]:
         made.add_row(Text(row["title"][:NAME], style=style), *cells)
     head = f"2. {window['jobs']:,} jobs from {window['from']} to {window['until']}, by {record['goal']}"
     warning = [Text(window["dominated"], style="yellow")] if window["dominated"] else []
-    costs = [Text(f" {window['stops']}", style="dim")] if window["stops"] else []
-    return [_heading(head), made, Text(f" {LEGEND}", style="dim"), *costs, *warning, Text("")]
+    costs = [Below(window["stops"], style="dim")] if window["stops"] else []
+    return [_heading(head), made, Below(LEGEND, style="dim"), *costs, *warning, Text("")]
 
 
 def _best(record: Mapping[str, Any]) -> list[RenderableType]:

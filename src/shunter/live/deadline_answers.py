@@ -11,7 +11,7 @@ from rich.text import Text
 
 from shunter.live.answers import assumed, chance_words, moment
 from shunter.live.end_forecast import WANTED, EndForecast
-from shunter.report.terminal.tables import duration, table
+from shunter.report.terminal.tables import Below, duration, table
 from shunter.texts import counted
 
 
@@ -57,7 +57,7 @@ def deadline_view(found: DeadlineAnswer) -> RenderableType:
         return Group(
             Text(f"{found.job}."),
             *(Text(f" Can't tell when it is done, because {why}.") for why in end.because),
-            *(Text(f" {text}") for text in found.remarks),
+            *(Below(text) for text in found.remarks),
         )
     rows = table("it is done", "by", "from now")
     for name, level in (("with 50 % chance", 0.5), ("with 90 % chance", WANTED)):
@@ -67,9 +67,9 @@ def deadline_view(found: DeadlineAnswer) -> RenderableType:
     return Group(
         Text(f"{found.job}: done by {moment(found.by)} with {chance_words(chance)} chance."),
         rows,
-        *(Text(f" {text}") for text in _helps(found, chance)),
+        *(Below(text) for text in _helps(found, chance)),
         *(Text(f" Can't tell {text}.") for text in found.unknown),
-        *(Text(f" {text}") for text in found.remarks),
+        *(Below(text) for text in found.remarks),
         *assumed(end.assumptions),
     )
 

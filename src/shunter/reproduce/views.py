@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from shunter.report.bootstrap import Estimate
-from shunter.report.terminal.tables import duration, table
+from shunter.report.terminal.tables import Below, duration, table
 from shunter.reproduce import sheets
 from shunter.reproduce.board import Board, marked
 from shunter.reproduce.study import Study
@@ -97,4 +97,4 @@ def claims_table(study: Study) -> list[RenderableType]:
 
 def notes(*texts: str) -> list[RenderableType]:
     """Remarks below all."""
-    return [Text(f" {text}", style="dim") for text in texts]
+    return [Below(text, style="dim") for text in texts]

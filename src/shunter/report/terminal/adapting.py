@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import RHO, duration, table
+from shunter.report.terminal.tables import RHO, Below, duration, table
 from shunter.texts import counted
 
 SHOWN = 8  # switches
@@ -23,8 +23,8 @@ def adapting_view(found: Mapping[str, Any], shown: str) -> RenderableType:
     )  # fmt: skip
     for run in found["runs"].values():
         made.add_row(*(Text(cell) for cell in _cells(run)))
-    return Group(made, *(Text(f" {line}") for line in _notes(found)), *_switches(found["runs"][shown]),
-                 *(Text(f" {line}") for line in found["verdict"]))  # fmt: skip
+    return Group(made, *(Below(line) for line in _notes(found)), *_switches(found["runs"][shown]),
+                 *(Below(line) for line in found["verdict"]))  # fmt: skip
 
 
 def _cells(run: Mapping[str, Any]) -> list[str]:

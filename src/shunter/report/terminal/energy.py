@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
-from shunter.report.terminal.tables import duration, number, share, table
+from shunter.report.terminal.tables import Below, duration, number, share, table
 
 Found = dict[str, Any]
 Line = tuple[str, Callable[[Found], str]]
@@ -84,11 +83,11 @@ def rows(columns: dict[str, Found], lines: Sequence[Line]) -> list[list[str]]:
     return [row for row in found if set(row[1:]) != {"-"}]
 
 
-def _about(record: Found, what: str, *more: str) -> list[Text]:
+def _about(record: Found, what: str, *more: str) -> list[RenderableType]:
     settings = " ".join(f"{key}={value:g}" for key, value in record["settings"].items())
     watts = " ".join(f"{key}={value:g}" for key, value in record["power"].items())
     notes = (f"{what}, {record['from']} to {record['until']}", f"thresholds: {settings}", f"power: {watts}", *more)
-    return [Text(f" {line}", style="dim") for line in notes]
+    return [Below(line, style="dim") for line in notes]
 
 
 def _score(found: Found, key: str) -> str:

@@ -14,7 +14,7 @@ from shunter.energy.forecast import PEAK
 from shunter.energy.searching import PARTS, Judged
 from shunter.report.bootstrap import estimate, means_of_repeats
 from shunter.report.energy import of_course
-from shunter.report.terminal.tables import number, share, table
+from shunter.report.terminal.tables import Below, number, share, table
 
 _OWN = {PEAK: ("window", "buffer")}  # settings that matter; of others all but the window
 _LEGEND = (
@@ -68,8 +68,8 @@ def search_view(record: dict[str, Any]) -> RenderableType:
     names = [
         f"{way['kind']}: {' '.join(way['settings'])}" for way in record["prices"][0]["ways"] if way["kind"] != "last"
     ]
-    head = Text(f" {record['series']}, {record['from']} to {record['until']}")
-    return Group(head, made, Text(f" {_LEGEND}\n settings of " + "; of ".join(names), style="dim"))
+    head = Below(f"{record['series']}, {record['from']} to {record['until']}")
+    return Group(head, made, Below(f"{_LEGEND}\n settings of " + "; of ".join(names), style="dim"))
 
 
 def _difference(way: dict[str, Any]) -> str:

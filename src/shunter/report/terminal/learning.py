@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from shunter.report.terminal.blocks import binned, columns
-from shunter.report.terminal.tables import duration, table
+from shunter.report.terminal.tables import Below, duration, table
 from shunter.texts import percent
 
 WIDTH, HEIGHT = 60, 5
@@ -22,14 +22,14 @@ def learning_view(found: Mapping[str, Any]) -> RenderableType:
     scored = found["model"]["scores"]
     ended = "stopped early" if found["stopped_early"] else "done"
     return Group(
-        Text(f" {found['agent']} for the {found['objective']}: {len(changes)} rounds, {ended}."),
+        Below(f"{found['agent']} for the {found['objective']}: {len(changes)} rounds, {ended}."),
         *curve(changes),
         Text(_verdict(scored["change_on_checked_windows"], scored["change_at_the_start"], found["reference"])),
         *_next_step(scored["change_on_checked_windows"]),
     )
 
 
-def _next_step(best: float) -> list[Text]:
+def _next_step(best: float) -> list[RenderableType]:
     """What to do with a model that may be of use."""
     said = " Chosen on these windows, so judge it on others before use: shunter learn eval."
     return [Text(said, style="dim")] if best < 0 else []
@@ -46,7 +46,7 @@ def _verdict(best: float, start: float, reference: str) -> str:
     )
 
 
-def curve(changes: list[float]) -> list[Text]:
+def curve(changes: list[float]) -> list[RenderableType]:
     """How much worse than the reference each round was, as columns; the lower the better."""
     if not changes:
         return []
@@ -55,7 +55,7 @@ def curve(changes: list[float]) -> list[Text]:
     drawn = columns([value - least for value in means], HEIGHT, 1)
     said = f"{percent(max(means))} at most, {percent(least)} at least"
     per = f"; a column is {each} rounds" if each > 1 else ""
-    return [*(Text(f" {line}") for line in drawn), Text(f" change against the reference, by round: {said}{per}")]
+    return [*(Text(f" {line}") for line in drawn), Below(f"change against the reference, by round: {said}{per}")]
 
 
 def judging_view(found: Mapping[str, Any]) -> RenderableType:
@@ -67,9 +67,9 @@ def judging_view(found: Mapping[str, Any]) -> RenderableType:
         made.add_row(
             Text(row["policy"] + "\n" * lines), *(Text(cell + "\n" * (lines - cell.count("\n"))) for cell in cells)
         )
-    below = f" Below a number: its change against {found['reference']}, and the 95 % interval over windows."
+    legend = f"Below a number: its change against {found['reference']}, and the 95 % interval over windows."
     first = (Text(f" Warning: {remark}.", style="bold yellow") for remark in found["remarks"])
-    return Group(*first, Text(_grounds(found)), made, Text(below, style="dim"), Text(f" {found['verdict']}"))
+    return Group(*first, Text(_grounds(found)), made, Below(legend, style="dim"), Below(found["verdict"]))
 
 
 def _grounds(found: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import table
+from shunter.report.terminal.tables import Below, table
 from shunter.texts import counted
 
 HONEST = {
@@ -61,7 +61,7 @@ def splits_view(found: dict[str, Any]) -> RenderableType:
             named = ["" if at else split["split"], *([row["peak"]] if peaks else []), row["model"]]
             made.add_row(*named, f"{row['rows']:,}", *(_cell(row[key], write) for _, key, write in columns))
     return Group(
-        Text(f" {found['data']}: {_size(found)}"),
+        Below(f"{found['data']}: {_size(found)}"),
         made,
         Text(f" Honest: {found['honest']}, because\n {found['why']}."),
         Text(_LEGENDS[found["what"]], style="dim"),

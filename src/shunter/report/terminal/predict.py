@@ -12,7 +12,7 @@ from rich.text import Text
 from shunter.predictors.calibrating import NAMES as QUANTILE_NAMES
 from shunter.report.gains import gain_text
 from shunter.report.terminal.blocks import binned, columns
-from shunter.report.terminal.tables import duration, number, share, table
+from shunter.report.terminal.tables import Below, duration, number, share, table
 from shunter.traces.slicing import date
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def eval_view(found: dict[str, Any]) -> RenderableType:
     pace = (
         f"\n {max(row['fits'] for row in rows)} fits, at least {min(speeds):,.0f} estimates a second" if speeds else ""
     )
-    return Group(head, made, Text(f" {_LEGEND}{pace}", style="dim"), *_months_view(found["months"]))
+    return Group(head, made, Below(f"{_LEGEND}{pace}", style="dim"), *_months_view(found["months"]))
 
 
 def _held(shares: dict[str, float]) -> str:
@@ -102,7 +102,7 @@ def _months_view(months: Sequence[dict[str, Any]]) -> list[RenderableType]:
                 _within(model["held_within"]),
                 f"{100 * model['held']['p10_p90']:.0f} %",
             )
-    return [Text(""), made, Text(f" {_GAINS}", style="dim")]
+    return [Text(""), made, Below(_GAINS, style="dim")]
 
 
 _BEST = {"mean_abs_log_error": min, "r2": max, "mape": min, "median_ape": min}
@@ -180,7 +180,7 @@ def model_view(fitted: Fitted, drawn: Sequence[Shape]) -> RenderableType:
         what = FEATURES.get(name, "both together")
         cells = [_spark(curves[name]), _range(curves[name])] if curves else []
         made.add_row(name, f"{weight:.3f}", *cells, Text(what, style="dim"))
-    return Group(facts, *([made] if fitted.importance else []), Text(f" {explanation(fitted)}", style="dim"))
+    return Group(facts, *([made] if fitted.importance else []), Below(explanation(fitted), style="dim"))
 
 
 def explanation(fitted: Fitted) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 from shunter.predictors.submissions import RULES, SubmissionForecast
 from shunter.predictors.throughput import DAY
 from shunter.report.gains import gain_by_day, gain_text
-from shunter.report.terminal.tables import table
+from shunter.report.terminal.tables import Below, table
 from shunter.world import F64
 
 SERIES = ("jobs", "gpus")
@@ -54,4 +54,4 @@ def submissions_view(found: dict[str, Any]) -> RenderableType:
         ]
         made.add_row(row["model"], *cells)
     meanings = "\n".join(f" {name}: {doc}" for name, doc in RULES.items())
-    return Group(head, made, Text(f" {_LEGEND}\n{meanings}", style="dim"))
+    return Group(head, made, Below(f"{_LEGEND}\n{meanings}", style="dim"))

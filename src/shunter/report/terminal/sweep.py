@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import duration, number, share, table
+from shunter.report.terminal.tables import Below, duration, number, share, table
 from shunter.texts import counted
 
 MOST_SHOWN = 25  # policies of a ranking
@@ -50,7 +50,7 @@ def ranking_view(found: Mapping[str, Any], measure: str) -> RenderableType:
         if found["left_out"]
         else ""
     )
-    parts: list[RenderableType] = [made, Text(f" {found['verdict']}"), Text(about + dropped, style="dim")]
+    parts: list[RenderableType] = [made, Below(found["verdict"]), Text(about + dropped, style="dim")]
     return Group(*parts, *_failures(found["failed"]))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -77,15 +78,15 @@ def comparison_view(rows: Sequence[dict[str, Any]], verdict: str = "", about: st
         times,
         *([recorded] if recorded else []),
         rest,
-        Text(f" {_LEGEND}", style="dim"),
+        Below(_LEGEND, style="dim"),
         *([_own(rows)] if "measures" in rows[0] else []),
         *(_network(rows) if rows[0]["communication_s"] else ()),
         *(_rho(rows) if has_rho(rows) else ()),
         *(_deadlines(rows) if all("deadlines" in row for row in rows) else ()),
         *(_energy(rows) if any("energy" in row for row in rows) else ()),
-        *([Text(f" {about}", style="dim")] if about and len(rows) > 1 else []),
+        *([Below(about, style="dim")] if about and len(rows) > 1 else []),
         *_notes(rows),
-        *([Text(f"\n {verdict}", style="bold")] if verdict else []),
+        *((Text(""), Below(verdict, style="bold")) if verdict else ()),
     )
 
 
@@ -102,7 +103,7 @@ def _deadlines(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
         [Text(number(found["moves_per_job"])) for found in kept],
     ]
     _fill(made, rows, columns)
-    return made, Text(f" {_DUE}", style="dim"), *_due_groups(rows)
+    return made, Below(_DUE, style="dim"), *_due_groups(rows)
 
 
 def _due_groups(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
@@ -122,9 +123,9 @@ def _due_groups(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
         shown = True
         yield made
         if len(groups) < len(kept[0][key]):
-            yield Text(f" {len(groups)} of {len(kept[0][key])} users: those with the fewest deadlines met", style="dim")
+            yield Below(f"{len(groups)} of {len(kept[0][key])} users: those with the fewest deadlines met", style="dim")
     if shown:
-        yield Text(f" {_MET_LATE}", style="dim")
+        yield Below(_MET_LATE, style="dim")
 
 
 def _due_cell(met: float | None, late: float | None) -> str:
@@ -144,7 +145,7 @@ def _energy(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
         made.add_row(
             _name(row), *numbers, f"{found['delayed_jobs']:,.0f}", share(found["node_utilization_awake"]), *saved
         )
-    return made, Text(f" {_SLEEP}", style="dim")
+    return made, Below(_SLEEP, style="dim")
 
 
 def _rho(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
@@ -153,7 +154,7 @@ def _rho(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
     made = table("policy", "rho <= 1", *(f"rho\n{point}" for point in points))
     fair = _best([row["fairness"]["rho_at_most_1"] for row in rows], share, max)
     _fill(made, rows, [fair, *(_best([row["rho"][point] for row in rows], number, min) for point in points)])
-    return made, Text(f" {RHO}", style="dim")
+    return made, Below(RHO, style="dim")
 
 
 def _own(rows: Sequence[dict[str, Any]]) -> RenderableType:
@@ -171,7 +172,7 @@ def _network(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
     times = [_best([row["communication_s"][point] for row in rows], duration, min) for point in points]
     shares = [[Text(_spread(row["tiers"][tier])) for row in rows] for tier in tiers]
     _fill(made, rows, [*times, *shares])
-    return made, Text(f" {_TIERS}", style="dim")
+    return made, Below(_TIERS, style="dim")
 
 
 def _spread(tier: dict[str, float]) -> str:
@@ -262,6 +263,19 @@ def _slept(found: dict[str, Any]) -> str:
     return f"{nodes}, {wakes}, {_jobs(found['delayed_jobs'])} delayed; {number(saved)} kWh saved"
 
 
+@dataclass(frozen=True)
+class Below:
+    """A text below a table, indented by a space, also where it is broken into lines."""
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in Text(self.text, self.style).wrap(console, max(options.max_width - 1, 1)):
+            line.rstrip()
+            yield Text.assemble(" ", line)
+
+
 def table(*headings: str) -> Table:
     """A table with its first column to the left and all others to the right."""
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
@@ -345,11 +359,11 @@ def stop_costs(rows: Sequence[dict[str, Any]]) -> str:
     return f"stopping and restarting a job costs {'; '.join(texts)}" if texts else ""
 
 
-def _notes(rows: Sequence[dict[str, Any]]) -> Iterable[Text]:
+def _notes(rows: Sequence[dict[str, Any]]) -> Iterable[Below]:
     if costs := stop_costs(rows):
-        yield Text(f" {costs}", style="dim")
+        yield Below(costs, style="dim")
     elif any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
-        yield Text(f" {_FREE}", style="dim")
+        yield Below(_FREE, style="dim")
     for sign, legend in (("*", ORACLE), ("†", DECLARED)):
         if any(mark(row) == sign for row in rows):
-            yield Text(f" {legend}", style="dim")
+            yield Below(legend, style="dim")

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shunter.report.terminal.blocks import bar, binned, columns
-from shunter.report.terminal.tables import duration, number, share, table
+from shunter.report.terminal.tables import Below, duration, number, share, table
 from shunter.texts import counted
 
 _POINTS = ("mean", "p50", "p90", "p95", "max")
@@ -43,7 +43,7 @@ def _head(about: dict[str, Any]) -> Iterator[RenderableType]:
     width = counted(number(about["mean_gpus"]), "GPU")
     counts = f"{counted(about['jobs'], 'job')}, {number(about['gpu_hours'])} GPU-hours, {width} a job"
     yield Text.assemble((f" {about['trace']}", "bold"), f"  {counts}")
-    yield Text(f" {span['first']} to {span['last']}{zone} ({number(span['days'])} days), digest {about['digest']}")
+    yield Below(f"{span['first']} to {span['last']}{zone} ({number(span['days'])} days), digest {about['digest']}")
 
 
 def _sizes(about: dict[str, Any]) -> Table:
@@ -179,7 +179,7 @@ def _load(load: dict[str, Any]) -> Iterator[RenderableType]:
     )
     width = max(1, min(4, _MOST_COLUMNS // len(values)))
     for line in columns(values, _CHART, width):
-        yield Text(f" {line}", style=_COLOUR)
+        yield Below(line, style=_COLOUR)
     first, last = load["by_day"][0]["day"], load["by_day"][-1]["day"]
     more = last.rjust(max(len(values) * width - len(first), len(last) + 1)) if last != first else ""
-    yield Text(f" {first}{more}", style="dim")
+    yield Below(f"{first}{more}", style="dim")

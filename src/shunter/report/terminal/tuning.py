@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import RHO, broken, duration, number, share, table
+from shunter.report.terminal.tables import RHO, Below, broken, duration, number, share, table
 from shunter.texts import agreeing, counted
 
 SHOWN = 12
@@ -37,9 +37,9 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
             Text(""),
             Text(f" What the best buys and costs on {'the same' if found['validation'] is None else 'these'} jobs:"),
             _effects(found),
-            Text(f" {RHO}."),
+            Below(f"{RHO}."),
         ]
-    parts += [Text(f" {verdict['words']}") for verdict in found["verdicts"]]
+    parts += [Below(verdict["words"]) for verdict in found["verdicts"]]
     return Group(*parts)
 
 

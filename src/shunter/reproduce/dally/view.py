@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import duration, share, table
+from shunter.report.terminal.tables import Below, duration, share, table
 from shunter.reproduce.claims import RULE
 from shunter.reproduce.dally import headline, paper
 from shunter.reproduce.dally.design import DALLY, HELD_OUT, OURS, SHOWN, WORDS
@@ -41,8 +41,8 @@ def view(study: DallyStudy) -> RenderableType:
     ]
     found = study.findings()
     notes = [LEGEND, RULE, paper.verdict(found)] if found else []
-    conclusions = [Text(f" {text}") for text in headline.in_words(study)]
-    return Group(*parts, *conclusions, *(Text(f" {note}", style="dim") for note in notes))
+    conclusions = [Below(text) for text in headline.in_words(study)]
+    return Group(*parts, *conclusions, *(Below(note, style="dim") for note in notes))
 
 
 def _table(study: DallyStudy, workload: str) -> RenderableType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import table
+from shunter.report.terminal.tables import Below, table
 from shunter.reproduce.rltune import paper
 from shunter.reproduce.rltune.listing import LEGEND, WordTable, listings
 from shunter.reproduce.rltune.study import RLTuneStudy
@@ -15,9 +15,9 @@ def view(study: RLTuneStudy) -> RenderableType:
     """The tables, what can't be run, and what follows."""
     return Group(
         *(_table(listing) for listing in listings(study)),
-        Text(f" {LEGEND}", style="dim"),
+        Below(LEGEND, style="dim"),
         *(Text(f" can't be run: {text}", style="dim") for text in paper.CANNOT),
-        *(Text(f" {sentence}", style="bold") for sentence in study.sentences()),
+        *(Below(sentence, style="bold") for sentence in study.sentences()),
     )
 
 
