@@ -12,15 +12,16 @@ import pytest
 from busy_manager import busy
 
 from shunter import registry
+from shunter.drive import decide
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Round
 from shunter.live.backing_out import back_out
 from shunter.live.controller import Mode, RoundResult
-from shunter.live.journal import DONE, GUARD, INTENT, STOP, Journal
-from shunter.live.journal_file import DamagedError
+from shunter.live.journal import ABANDONED, DONE, GUARD, INTENT, STOP, Journal
+from shunter.live.journal_file import DamagedError, JournalError
 from shunter.live.metrics import Metrics
 from shunter.live.running import ControllerSettings, policy_of, run
-from shunter.live.sources import PolicyChoice
+from shunter.live.sources import PolicyChoice, PolicySource
 from shunter.live.standing import places
 from shunter.live.switch_log import SwitchLog
 from shunter.live.tolerance import Tolerance
@@ -31,7 +32,7 @@ BASE, OTHER = "fifo:backfill=easy", "sjf:estimate=limit"
 
 
 @dataclass
-class Scripted:
+class Scripted(PolicySource):
     """A source that goes through policies, one per round, and then stays."""
 
     plan: Sequence[str] = (BASE, OTHER)
@@ -162,6 +163,70 @@ def test_a_policy_that_can_not_start_is_refused_and_the_old_one_goes_on(tmp_path
     assert {result.policy for result in results} == {BASE}
     assert results[1].switch.refused == "it could not start: ZeroDivisionError: odd job"
     assert log_of(tmp_path / "journal.db") == [("", BASE, DONE)]  # however often it is tried
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_policy_whose_first_decision_fails_gives_way_to_the_old_one(tmp_path: Path, monkeypatch, full: bool) -> None:
+    def fails(backend: object, chosen: object, view: object, memory: object) -> None:
+        if chosen == policy(OTHER):
+            raise KeyError("odd job")
+        decide(backend, chosen, view, memory)
+
+    def locked(self: SwitchLog, number: int, state: str) -> None:
+        if full and not unlocked:
+            unlocked.append(True)
+            raise JournalError("database is locked")
+        settle(self, number, state)
+
+    unlocked: list[bool] = []
+    settle = SwitchLog.settle
+    monkeypatch.setattr("shunter.live.rounds.decide", fails)
+    monkeypatch.setattr(SwitchLog, "settle", locked)
+    journal, plan = tmp_path / "journal.db", (BASE, OTHER, OTHER, OTHER, "saf")
+    results = control(busy(), journal, Scripted(plan), rounds=4)
+    assert [result.policy for result in results] == [BASE, BASE, BASE, "saf"]
+    assert results[1].switch.refused == "its first decision failed"
+    assert results[2].switch is None  # reported once
+    assert log_of(journal) == [("", BASE, DONE), (BASE, OTHER, ABANDONED), (BASE, "saf", DONE)]
+    with closing(Journal(journal)) as book:
+        assert policy_of(book) == "saf"
+
+
+def test_a_policy_that_fails_later_stays(tmp_path: Path, monkeypatch) -> None:
+    """Its first round was done, so one odd job does not end it."""
+    failed: list[object] = []
+
+    def fails(backend: object, chosen: object, view: object, memory: object) -> None:
+        decide(backend, chosen, view, memory)
+        if chosen == policy(OTHER) and len(failed) < 2:
+            failed.append(chosen)
+            if len(failed) == 2:
+                raise KeyError("odd job")
+
+    monkeypatch.setattr("shunter.live.rounds.decide", fails)
+    results = control(busy(), tmp_path / "journal.db", Scripted(), rounds=4)
+    assert [result.policy for result in results] == [BASE, OTHER, OTHER, OTHER]
+    assert len(failed) == 2
+
+
+def test_a_full_disk_while_machines_change_does_not_end_the_controller(tmp_path: Path, monkeypatch) -> None:
+    def note(self: Journal, kind: str, text: str) -> None:
+        if kind == "machines":
+            raise JournalError("disk is full")
+        real(self, kind, text)
+
+    def seen(result: RoundResult) -> None:
+        found.append(result)
+        if len(found) == 2:
+            manager.node_count = 3
+
+    real, manager, found = Journal.note, busy(), list[RoundResult]()
+    monkeypatch.setattr(Journal, "note", note)
+    silences: list[LiveError] = []
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.0, 0.0), rounds=4)
+    run(policy(BASE), manager, tmp_path / "journal.db", settings, on_round=seen, on_silence=silences.append)
+    assert [str(each) for each in silences] == ["disk is full"]
+    assert len(found) == 4
 
 
 def test_a_policy_too_long_for_the_journal_is_refused_before_it_is_written(tmp_path: Path) -> None:
@@ -307,6 +372,22 @@ def test_switches_and_events_are_forgotten_but_not_the_last_ones(tmp_path: Path,
         assert log.in_force() == OTHER
         book.note("begin", "another")
         assert log.in_force() == ""
+
+
+def test_who_began_last_and_the_last_switch_are_never_forgotten(tmp_path: Path, monkeypatch) -> None:
+    with closing(Journal(tmp_path / "journal.db")) as book:
+        log = SwitchLog(book)
+        monkeypatch.setattr("time.time", lambda: 1000.0)
+        log.begin("auto in mode act", BASE, "first")
+        log.settle(log.intend(BASE, OTHER, "", ""), DONE)
+        log.begin("auto in mode act", OTHER, "it goes on")
+        book.note("begin", "wfp3 in mode act, journal 1")
+        monkeypatch.setattr("time.time", lambda: 1e9)
+        book.note("machines", "4 nodes")
+        book.forget(90)
+        assert log.in_force() == ""  # another controller has begun since
+        assert policy_of(book) == "wfp3"
+        assert log.last_at() == 1000.0
 
 
 def test_a_full_disk_in_the_moment_of_a_switch_keeps_the_old_policy(tmp_path: Path, monkeypatch) -> None:

@@ -6,6 +6,7 @@ import heapq
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from shunter.live.daemons import wait
 from shunter.live.guard import MOST_ARRIVALS, Guard, GuardWindow, shadow_policy
 from shunter.live.hints import JobHints
 from shunter.live.journal import DONE, HandedBackError, Journal
+from shunter.live.journal_file import JournalError
 from shunter.live.levers import Order
 from shunter.live.manager import UnreachableError
 from shunter.live.marks import Mark
@@ -227,6 +229,22 @@ def test_a_job_that_still_waits_counts_with_its_wait_so_far_in_both_worlds():
     assert verdict.realised_s == pytest.approx(50 * 600 / 51)
     limits = 2  # s: what they ask for is all that is known of jobs that have not run
     assert verdict.shadow_s == pytest.approx(limits * (sum(range(50)) + 50) / 51)  # the long one goes last
+
+
+def test_jobs_of_a_partition_that_the_shadow_lacks_are_not_compared():
+    """They would wait in it for ever, and so hide how long others wait in reality."""
+    nodes = tuple(replace(node, partitions=(*node.partitions, "new")) for node in NODES)
+    window = GuardWindow(Snapshot(NOW - SECOND, (), NODES, dialect=SLURM))
+    jobs = [
+        replace(job, partition="new" if at % 2 else "main", gpus=1) for at, job in enumerate(jobs_of([20] * 60, 60))
+    ]
+    starts, length = {job.id: job.submit + 300 * SECOND for job in jobs}, {job.id: 20 * SECOND for job in jobs}
+    for at in range(0, 3601, 60):
+        window.note(replace(snapshot_at(NOW + at * SECOND, jobs, starts, length), nodes=nodes))
+    verdict = window.verdict(policy("fifo"))
+    assert verdict.jobs == 30
+    assert verdict.shadow_s < 1
+    assert verdict.realised_s > 250
 
 
 def test_jobs_cancelled_while_they_waited_are_in_neither_world():
@@ -520,6 +538,29 @@ def test_worse_for_long_enough_and_the_jobs_are_handed_back(controller):
     assert told[0].ratio > 1.1
     checked = [outcome.ratio for outcome in found if outcome.ratio is not None]
     assert len(checked) >= 3
+
+
+def test_a_hand_back_that_can_not_be_written_down_is_tried_again(controller, monkeypatch):
+    """Else the controller would only be paused, and act again after a restart."""
+    real, failed = Journal.note, []
+
+    def note(book, kind, words):
+        if kind == "guard" and len(failed) < 2:
+            failed.append(kind)
+            raise JournalError("database is locked")
+        real(book, kind, words)
+
+    monkeypatch.setattr(Journal, "note", note)
+    guard = Guard(controller, Tolerance(margin=0.1, slack=5.0, every_s=0.0, patience=3, base="fifo"))
+    jobs = jobs_of(LENGTHS)
+    starts, length = reality(jobs, LENGTHS, longest_first)
+    for at in range(0, 1001, 50):
+        snapshot = snapshot_at(NOW + at * SECOND, jobs, starts, length)
+        with suppress(JournalError):  # a round reports it
+            guard.seen(RoundResult(Round(at, snapshot, None, snapshot.jobs), []))
+    assert len(failed) == 2
+    assert controller.paused
+    assert controller.journal.handed_back() == controller.paused
 
 
 def test_unfair_for_long_enough_and_the_journal_says_why(controller, monkeypatch):

@@ -22,7 +22,7 @@ from shunter.live.controller import Mode
 from shunter.live.daemons import wait
 from shunter.live.journal import ABANDONED, DONE, INTENT, Journal
 from shunter.live.running import ControllerSettings, policy_of, run
-from shunter.live.sources import PolicyChoice
+from shunter.live.sources import PolicyChoice, PolicySource
 from shunter.live.switch_log import LoggedSwitch, SwitchLog
 from shunter.registry import policy
 from shunter.slurm.client import Client
@@ -35,7 +35,7 @@ POINTS = ("after the intent", "before a change", "after a change", "before it is
 
 
 @dataclass
-class Turning:
+class Turning(PolicySource):
     """Changes between two policies after every few rounds, beginning with what was in force."""
 
     every: int = 2

@@ -121,6 +121,7 @@ class GuardWindow:
             name
             for name in self.jobs
             if (name in self.starts or (name in shadow and self.jobs[name].waits))
+            and name in replica.rows  # not one of a partition that the shadow's machines lack
             and name not in self.odd
             and _modelled(self.jobs[name], requests)
         ]
@@ -277,7 +278,7 @@ def shadow_policy(tolerance: Tolerance, manager: ResourceManager) -> Policy:
 
 
 class Guard:
-    """Looks on, round by round, and hands the jobs back when they wait longer than they would have."""
+    """Compares waits with the shadow's every few rounds, and hands the jobs back if they are longer."""
 
     def __init__(self, controller: Controller, tolerance: Tolerance) -> None:
         self.controller, self.tolerance = controller, tolerance
@@ -294,7 +295,7 @@ class Guard:
             self.controller.doubt = ""
             self.window, self.worse = None, 0  # when the jobs are taken again, the comparison begins again too
             return
-        if self.window is None or self.window.full(snapshot):
+        if self.window is None or self.window.full(snapshot):  # bad checks still count: nodes may come and go
             self.window = GuardWindow(snapshot, round(self.tolerance.days * DAY_MS))
         self.window.note(snapshot)
         if time.monotonic() >= self._due:
@@ -328,11 +329,12 @@ class Guard:
 
     def _hand_back(self, snapshot: Snapshot) -> None:
         words = f"{self._words()}, {self.worse} times in a row"
-        self.worse = 0
         if self.tolerance.duty is Duty.WATCH:
+            self.worse = 0
             self.controller.journal.note("guard would", words)
             return
-        self.controller.paused = f"the guard has handed the jobs back: {words}"
-        self.controller.journal.note(GUARD, self.controller.paused)
+        why = f"the guard has handed the jobs back: {words}"
+        self.controller.journal.note(GUARD, why)  # first: if it can't be written, the next round tries again
+        self.controller.paused, self.worse = why, 0
         with suppress(UnreachableError):  # a round of a controller that is paused gives back what is still in force
             release(self.controller.manager, self.controller.journal, snapshot)

@@ -326,7 +326,8 @@ class Journal:
         """Drop what is over and older than this; returns how much.
 
         Of a job that is present, or of which something is in force, all is kept: what it had before our first act is
-        needed.  So is what a guard said last, and the last event: ids must go on growing, as they say what came later.
+        needed.  So are what a guard said last, the last beginning, the last switch from one policy to another, and the
+        last event: ids must go on growing, as they say what came later.
         """
         before = time.time() - days * 86_400
         with self.writing() as file:
@@ -334,14 +335,16 @@ class Journal:
             file.execute("delete from here")
             file.executemany("insert or ignore into here values (?)", ((handle,) for handle in present))
             alive = "select handle from here union select handle from acts where state in ('intent', 'done')"
-            last = f"select max(id) from events where kind in ('{GUARD}', '{STOP}', '{RESUME}')"
+            said = f"select max(id) from events where kind in ('{GUARD}', '{STOP}', '{RESUME}')"
+            began = f"select max(id) from events where kind = '{BEGIN}'"
+            event, switch = "select max(id) from events", "select max(id) from switches"
             return sum(
                 file.execute(f"delete from {where}", (before,)).rowcount
                 for where in (
                     f"acts where at < ? and handle not in ({alive})",
                     "hands_off where at < ? and handle not in (select handle from here)",
-                    f"events where at < ? and id is not ({last}) and id is not (select max(id) from events)",
-                    "switches where at < ? and id is not (select max(id) from switches)",
+                    f"events where at < ? and id is not ({said}) and id is not ({began}) and id is not ({event})",
+                    f"switches where at < ? and id is not ({switch}) and id is not ({switch} where before != '')",
                     "waits where at < ?",
                 )
             )

@@ -13,6 +13,7 @@ from shunter.errors import LiveError, ShunterError
 from shunter.live.backend import LiveBackend
 from shunter.live.controller import Controller, RoundResult
 from shunter.live.journal import DONE, INTENT, STOP
+from shunter.live.journal_file import JournalError
 from shunter.live.levers import STRANDING
 from shunter.live.manager import Presence, UnreachableError
 from shunter.live.releasing import release
@@ -62,6 +63,7 @@ class Rounds:
             decide(self.backend, switching.policy, view, switching.memory)  # it plans on paper until its plan is empty
         except BAD_DATA as problem:
             self._failed("a decision", problem)
+            self._switch = switching.undo(problem) or self._switch
             return False
         wanted = self.backend.wanted()  # the order of the queue, what should start and where, what should stop
         try:
@@ -107,11 +109,14 @@ class Rounds:
 
     def _begin_again(self) -> None:
         """The machines are others than before: the policy goes on with what it remembers."""
+        self.in_force.start_again()  # first: it must not go on with what it remembers of other machines
         cluster = self.backend.cluster
-        self.controller.note(
-            "machines", f"{counted(cluster.nodes, 'node')} with {counted(cluster.gpus, 'GPU')} from now on"
-        )
-        self.in_force.start_again()
+        try:
+            self.controller.note(
+                "machines", f"{counted(cluster.nodes, 'node')} with {counted(cluster.gpus, 'GPU')} from now on"
+            )
+        except JournalError as problem:
+            self.on_silence(problem)
 
 
 class Authority:

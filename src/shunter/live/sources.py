@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from shunter.live.backend import Round
 from shunter.protocols import Policy
@@ -18,36 +18,35 @@ class PolicyChoice:
     evidence: str = ""  # numbers that a person can check
 
 
-@runtime_checkable
-class PolicySource(Protocol):
+class PolicySource(ABC):
     """Decides which policy orders the queue.  A controller calls it in every round, so it must answer at once."""
 
     name: str  # as people call it; "": the policy never changes, and nothing is noted of it
     remark: str  # what people should know now, such as why it can't choose yet; "": nothing
 
+    @abstractmethod
     def begin(self, in_force: str, switched: float | None) -> PolicyChoice:
         """The policy of the first round, by what the journal says; it may be called more than once.
 
         ``in_force`` was last, "": nothing was; and when the policy was last ``switched``, in seconds since 1970, None:
         never.  The text comes from a file: a source must check it before it makes a policy of it.
         """
-        ...
 
+    @abstractmethod
     def choose(self, current: Round, in_force: str) -> PolicyChoice | None:
         """The policy from this round on; None: the same as before, which is ``in_force``."""
-        ...
 
+    @abstractmethod
     def hand_back(self, why: str) -> PolicyChoice | None:
         """The policy to return to, because the jobs were handed back; None: the same as before."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Called after the last round."""
-        ...
 
 
 @dataclass
-class FixedPolicy:
+class FixedPolicy(PolicySource):
     """A policy that never changes."""
 
     policy: Policy

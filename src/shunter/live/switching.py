@@ -6,18 +6,21 @@ the old one.  A controller that was killed in between goes on with the new polic
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from shunter.capabilities import Holds, capability
 from shunter.errors import PolicyError, ShunterError
 from shunter.live.backend import LiveBackend, Round
 from shunter.live.controller import Controller, Mode
-from shunter.live.journal import DONE
+from shunter.live.journal import ABANDONED, DONE
+from shunter.live.journal_file import JournalError
 from shunter.live.sources import PolicyChoice, PolicySource
 from shunter.live.switch_log import SwitchLog
 from shunter.protocols import Memory, Policy
 from shunter.registry import text
 
+FAILED = "its first decision failed"
 BAD_DATA = (ArithmeticError, LookupError, MemoryError, ValueError)  # what a job's odd request may lead to
 
 
@@ -63,7 +66,9 @@ class PolicyInForce:
         first = first_choice(source, controller)
         self.policy, self._why = first.policy, first.why
         self.memory = begun(self.policy, backend)
-        self._open = 0  # the switch whose first round is not over
+        self._open, self._outcome = 0, DONE  # the switch whose first round is not over, and what becomes of it then
+        self._before: tuple[Policy, Memory] | None = None  # in the round of a switch: what was in force before
+        self._failing = ""  # a policy whose first decision failed
         self._refused = ""
 
     @property
@@ -93,6 +98,7 @@ class PolicyInForce:
 
     def consider(self, current: Round) -> PolicySwitch | None:
         """Switch if the source wants to, and nothing speaks against it; None: the policy stays."""
+        self._before = None
         controller, choice = self.controller, self.source.choose(current, self.text)
         back = bool(controller.paused)
         if back:
@@ -102,6 +108,8 @@ class PolicyInForce:
         wanted = PolicySwitch(self.text, text(choice.policy), choice.why, choice.evidence)
         if controller.doubt and not back:
             return self._refuse(wanted, f"the guard holds it back: {controller.doubt}")
+        if wanted.policy == self._failing and not back:
+            return self._refuse(wanted, FAILED)
         try:
             self._take(choice, wanted, back)
         except ShunterError as problem:
@@ -116,7 +124,19 @@ class PolicyInForce:
         memory = choice.policy.start(self.backend.cluster, self.memory)  # it decides nothing yet
         if self._noted:
             self._open = self._log.intend(wanted.before, wanted.policy, wanted.why, wanted.evidence, back=back)
+            self._outcome = DONE
+        self._before = None if back else (self.policy, self.memory)
         self.policy, self.memory = choice.policy, memory
+
+    def undo(self, problem: Exception) -> PolicySwitch | None:
+        """A decision failed: if it was the first one of a new policy, return to the old one; None: it was not."""
+        if self._before is None:
+            return None
+        self._failing, self._outcome = self.text, ABANDONED
+        (self.policy, self.memory), self._before = self._before, None
+        with suppress(JournalError):
+            self.round_over()  # if it can't be written now, a later round does
+        return PolicySwitch(self._failing, self.text, f"{FAILED}: {type(problem).__name__}")
 
     def _refuse(self, wanted: PolicySwitch, why: str) -> PolicySwitch | None:
         """The old policy stays, which is reported once."""
@@ -126,7 +146,7 @@ class PolicyInForce:
         return PolicySwitch(wanted.before, wanted.policy, wanted.why, wanted.evidence, why)
 
     def round_over(self) -> None:
-        """A round was finished with this policy: a switch to it is done."""
+        """A round was finished: a switch is done, or abandoned."""
         if self._open:
-            self._log.settle(self._open, DONE)
+            self._log.settle(self._open, self._outcome)
             self._open = 0
