@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from dataclasses import replace
@@ -181,3 +182,14 @@ def test_a_folder_in_the_place_of_an_hour_keeps_no_other_from_being_written(tmp_
     kept.add(some_jobs())
     assert kept.problems == ["hour-3.parquet: is a folder"]
     assert len(set(kept.read(some_jobs(1), 100 * HOUR).submit // HOUR)) == 7
+
+
+def test_an_hour_that_can_not_be_read_just_now_is_not_overwritten(tmp_path: Path, monkeypatch) -> None:
+    jobs = some_jobs(40)
+    WorkloadRepository(tmp_path).add(jobs)
+    with monkeypatch.context() as patched:
+        full = OSError(errno.EMFILE, "Too many open files")
+        patched.setattr("shunter.generating.repository.parquet_frame", lambda *_: (_ for _ in ()).throw(full))
+        with pytest.raises(OSError, match="Too many open files"):
+            WorkloadRepository(tmp_path).add(some_jobs(4, name="k"))
+    assert len(WorkloadRepository(tmp_path).read(jobs, 100 * HOUR)) == 40

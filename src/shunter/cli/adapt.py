@@ -149,6 +149,8 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
             policy, budget, search, objective, times, generator, predictor, fixed, seed, threads, causal, aggregate
         )
     )
+    if repository is not None and load:
+        raise RunError("--load changes when jobs come, and --repository keeps when they came; leave one of the two out")
     setup = set_up(
         trace, cluster, [policy] if drop_unfit else (), format, on_bad_row or "fail", since=since or "",
         until=until or "", overhead=USUAL if overhead is None else overhead, load=load or "",
@@ -160,7 +162,10 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     with progress("adapting", "searches") as on_progress:
         found = work.run(on_progress)
     if repository is not None:
-        WorkloadRepository(repository).add(setup.trace)
+        kept = WorkloadRepository(repository)
+        kept.add(setup.trace)
+        for problem in kept.problems:
+            note(problem, "left out", "bold yellow")
     say_stoppable(setup.trace, checkpointable or "", max(run.preemptions for run in found.runs.values()))
     answer(found.as_dict(), lambda study: adapting_view(study, SOURCES[source]), json)
     if graph is not None:

@@ -6,6 +6,7 @@ A file may come from anywhere: what is not a table of jobs of its hour is left o
 from __future__ import annotations
 
 import dataclasses
+import errno
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,6 +33,7 @@ MOST_BYTES = 2**26  # of one file, unpacked
 MOST_READ = 4_000_000  # jobs of all files together, the last ones
 MOST_NAME = 200  # characters
 LONGEST_PROBLEM = 300
+PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.ESTALE)
 FILE = re.compile(r"hour-(0|[1-9][0-9]{0,8})\.parquet")
 
 
@@ -71,7 +73,6 @@ class WorkloadRepository:
         """All jobs that were submitted before an instant, with the codes of names as in another trace."""
         import polars as pl
 
-        self.problems.clear()
         found = pl.concat([_frame(like).clear(), *self._frames(before)])
         found = found.filter(pl.col("submit") < before).unique("job_id", keep="last", maintain_order=True)
         columns = {name: found[name].to_numpy() for name in NUMBERS}
@@ -103,12 +104,14 @@ class WorkloadRepository:
         return sorted((path for path in there if FILE.fullmatch(path.name)), key=_hour)
 
     def _read(self, path: Path, hour: int) -> pl.DataFrame | None:
-        """The jobs of a file; None, and a problem, if they are none."""
+        """The jobs of a file; None, and a problem, if they are none. If it can't be read just now, an OSError."""
         try:
             if path.is_symlink():
                 raise ValueError("is a link")
             return _checked(parquet_frame(path, MOST_BYTES), hour)
         except (OSError, ValueError) as problem:
+            if isinstance(problem, OSError) and problem.errno in PASSING:
+                raise
             self.problems.append(f"{path.name}: {problem}"[:LONGEST_PROBLEM])
             return None
 
