@@ -5,6 +5,9 @@ autopilot is, and whether it reached its aims.  The last lines are means over al
 intervals over the weeks.  No job may be stopped, as on a live cluster; ``--stops`` allows it.  ``--machines 0.9`` takes
 a tenth of the machines away.  With ``--copies``, each row is the mean of runs with run times 1 % apart.  ``twins`` are
 made-up traces like the published ones.  ``--keep FILE`` keeps rows as they come, so that a run can go on.
+
+``--next-hour`` prints another table: one that knows the next hour, chooses anew every hour among 40 candidates and
+keeps no limits, which is Optimal of ``shunter adapt``, and whether the autopilot gains half of what that one gains.
 """
 
 from __future__ import annotations
@@ -21,9 +24,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from shunter import registry
 from shunter.adapting.autopilot.candidates import Candidates
-from shunter.adapting.autopilot.replay import BASELINE, FIXED, OPTIMAL, PILOT, PilotReplay, ReplayOptions, repeated
+from shunter.adapting.autopilot.replay import (
+    AIM_FIXED,
+    AIM_SHARE,
+    BASELINE,
+    FIXED,
+    OPTIMAL,
+    PILOT,
+    WORTH,
+    PilotReplay,
+    ReplayOptions,
+    repeated,
+)
 from shunter.adapting.autopilot.rule import AutopilotLimits
+from shunter.adapting.controller import AdaptingScheduler
+from shunter.adapting.outlooks import TrueHour
+from shunter.adapting.searching import SettingSpace
 from shunter.clusters.stop_costs import USUAL
 from shunter.model import Trace
 from shunter.processes import run_tasks, usable_cores
@@ -31,6 +49,7 @@ from shunter.report.bootstrap import estimate, means_of_repeats
 from shunter.report.terminal.tables import duration
 from shunter.safe_files import data_folder
 from shunter.setup import Setup, set_up
+from shunter.simulation import Draw, simulator_for
 from shunter.traces.synthetic import synthetic
 
 BASE, LIMITS, DAYS = "fifo:backfill=easy", "budget=16", 14
@@ -122,6 +141,16 @@ def replayed(window: Window, terms: Terms) -> dict[str, Any]:
     return repeated([PilotReplay(setup, dataclasses.replace(options, copy=copy)).run() for copy in range(terms.copies)])
 
 
+def by_next_hour(window: Window, terms: Terms, fixed: str) -> float:
+    """Mean JCT in seconds of one that knows the next hour, and begins with the choice of Fixed."""
+    candidates = Candidates.of((), BASE)
+    setup = setup_of(window, terms, candidates.first)
+    simulator = simulator_for(Draw(setup), registry.policy(BASE))[0]
+    scheduler = AdaptingScheduler(TrueHour(), SettingSpace(candidates.spaces), anchors=(fixed, *candidates.first))
+    made = scheduler.run(simulator, fixed, registry.policy(fixed).start(setup.cluster))
+    return float(np.nanmean(made.jct))
+
+
 class Row(NamedTuple):
     """A window, in numbers."""
 
@@ -131,6 +160,8 @@ class Row(NamedTuple):
     broken: bool  # a limit of the operator, by the autopilot
     back: int  # times that jobs were handed back
     undecided: str  # why it never searched; "": it did
+    jobs: int
+    allowed: bool  # Fixed kept the operator's limits, so that the aims relative to it apply
 
     @classmethod
     def of(cls, window: Window, found: Mapping[str, Any]) -> Row:
@@ -139,23 +170,31 @@ class Row(NamedTuple):
         jct = {name: means[name]["jct_s"] if means else run["jct_s"]["mean"] for name, run in runs.items()}
         kept = means[PILOT]["within_limits_by_copy"] if means else [runs[PILOT]["within_limits"]]
         back = sum(day["handed_back"] for day in found["days"])
-        return cls(window, jct, found["aims"], not all(kept), back, found["undecided"])
+        allowed = not found["undecided"] and all(
+            means[FIXED]["within_limits_by_copy"] if means else [runs[FIXED]["within_limits"]]
+        )
+        return cls(window, jct, found["aims"], not all(kept), back, found["undecided"], found["jobs"], allowed)
 
     def over(self, base: str, name: str = PILOT) -> float:
         """How many times as good a run is as another."""
         return self.jct[base] / self.jct[name]
 
+    @property
+    def about(self) -> str:
+        """The window, in words."""
+        seed = f", seed {self.window.seed}" * bool(self.window.seed)
+        return f"{self.window.site} from {self.window.since}{seed}"
+
     def line(self) -> str:
         """In Markdown."""
-        seed = f", seed {self.window.seed}" * bool(self.window.seed)
-        about = f"{self.window.site} from {self.window.since}{seed}"
         times = [duration(self.jct[name]) for name in (BASELINE, FIXED, PILOT, OPTIMAL)]
         factors = [self.over(FIXED), self.over(BASELINE), self.over(FIXED, OPTIMAL)]
-        reached = [{True: "yes", False: "**no**", None: ""}[each] for each in self.aims.values()]
+        reached = [REACHED[each] for each in self.aims.values()]
         notes = [str(self.back), "**broken**" * self.broken, "never searched" * bool(self.undecided)]
-        return "| " + " | ".join([about, *times, *(f"{each:.3f}" for each in factors), *reached, *notes]) + " |"
+        return "| " + " | ".join([self.about, *times, *(f"{each:.3f}" for each in factors), *reached, *notes]) + " |"
 
 
+REACHED = {True: "yes", False: "**no**", None: ""}  # an aim
 HEADS = (
     "two weeks", "site's policy", "Fixed", "autopilot", "Optimal", "over Fixed", "over the site's",
     "Optimal over Fixed", "0.98 of Fixed", "half of Optimal - Fixed", "handed back after a bad day", "hand-backs",
@@ -183,25 +222,62 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
         yield f"  {aim}: reached on {sum(asked)} of {len(asked)}"
 
 
-def _work(shared: tuple[Terms, str], window: Window, _: Any) -> dict[str, Any]:
-    terms, keep = shared
-    if found := kept(keep, window, terms):
-        return found
-    found = replayed(window, terms)
-    if keep:
+def by_trace(rows: Sequence[Row]) -> Iterator[str]:
+    """The aims relative to Fixed over all weeks of each trace to which they apply."""
+    yield "| all weeks | windows | over Fixed | over the site's | Optimal over Fixed | 0.98 of Fixed | half of it |"
+    yield "|---" * 7 + "|"
+    for site in dict.fromkeys(row.window.site for row in rows):
+        weeks = [row for row in rows if row.window.site == site and row.allowed]
+        if not weeks:
+            continue
+        total = {name: sum(row.jct[name] * row.jobs for row in weeks) for name in weeks[0].jct}
+        reached, best = total[FIXED] / total[PILOT], total[FIXED] / total[OPTIMAL]
+        factors = f"{reached:.3f} | {total[BASELINE] / total[PILOT]:.3f} | {best:.3f}"
+        half = reached - 1 >= AIM_SHARE * (best - 1) if best - 1 > WORTH else None
+        yield f"| {site} | {len(weeks)} | {factors} | {REACHED[reached >= AIM_FIXED]} | {REACHED[half]} |"
+
+
+def next_hour_table(rows: Sequence[Row], found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What one that knows the next hour gains on Fixed, and whether the autopilot gains half of it where that is much.
+
+    As for the other Optimal, this is not asked where Fixed breaks a limit, or where the autopilot never searched.
+    """
+    yield "| two weeks | Fixed | knows the next hour | over Fixed | autopilot over Fixed | half of it |"
+    yield "|---" * 6 + "|"
+    asked = []
+    for row, record in zip(rows, found, strict=True):
+        fixed, seconds = row.jct[FIXED], record["next_hour_s"]
+        half = None
+        if row.allowed and fixed / seconds - 1 > WORTH:
+            half = row.over(FIXED) - 1 >= AIM_SHARE * (fixed / seconds - 1)
+            asked.append(half)
+        times = f"{duration(fixed)} | {duration(seconds)} | {fixed / seconds:.3f} | {row.over(FIXED):.3f}"
+        yield f"| {row.about} | {times} | {REACHED[half]} |"
+    yield f"\nhalf of what the next hour gains: reached on {sum(asked)} of {len(asked)}"
+
+
+def _work(shared: tuple[Terms, str, bool], window: Window, _: Any) -> dict[str, Any]:
+    terms, keep, next_hour = shared
+    found = kept(keep, window, terms)
+    known = set(found)
+    if not found:
+        found = replayed(window, terms)
+        print(Row.of(window, found).line(), file=sys.stderr, flush=True)  # noqa: T201
+    if next_hour and "next_hour_s" not in found:
+        found["next_hour_s"] = by_next_hour(window, terms, found["runs"][FIXED]["policy"])
+    if keep and known != set(found):
         with Path(keep).open("a", encoding="utf-8") as file:
             file.write(json.dumps([[*window, *terms], found]) + "\n")
-    print(Row.of(window, found).line(), file=sys.stderr, flush=True)  # noqa: T201
     return found
 
 
 def kept(keep: str, window: Window, terms: Terms) -> dict[str, Any]:
-    """What an earlier run kept of a window; empty: nothing."""
+    """What earlier runs kept of a window, the last of them; empty: nothing."""
     if not keep or not Path(keep).exists():
         return {}
     with Path(keep).open(encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
-    return next((found for key, found in lines if key == [*window, *terms]), {})
+    return next((found for key, found in reversed(lines) if key == [*window, *terms]), {})
 
 
 def main(*words: str) -> None:
@@ -212,14 +288,18 @@ def main(*words: str) -> None:
     asked.add_argument("--seed", type=int, default=1, metavar="N", help="the first of three seeds of each twin")
     asked.add_argument("--copies", type=int, default=1)
     asked.add_argument("--stops", action="store_true")
+    asked.add_argument("--next-hour", action="store_true", help="beside one that knows the next hour")
     asked.add_argument("--keep", default="", metavar="FILE")
     options = asked.parse_args(words)
     found = [window for name in options.traces for window in windows(name, options.seed)]
-    shared = Terms(options.machines, options.copies, "all" if options.stops else "none"), options.keep
+    terms = Terms(options.machines, options.copies, "all" if options.stops else "none")
+    shared = terms, options.keep, options.next_hour
     records = run_tasks(_work, shared, found, [1] * len(found), usable_cores(), lambda done, total: None)
     rows = [Row.of(window, record) for window, record in zip(found, records, strict=True)]
     print("| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|", *(row.line() for row in rows), sep="\n")  # noqa: T201
-    print("", *summary(rows), sep="\n")  # noqa: T201
+    print("", *summary(rows), "", *by_trace(rows), sep="\n")  # noqa: T201
+    if options.next_hour:
+        print("", *next_hour_table(rows, records), sep="\n")  # noqa: T201
 
 
 if __name__ == "__main__":
