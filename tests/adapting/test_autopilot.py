@@ -116,6 +116,12 @@ def test_what_a_live_cluster_can_not_run_is_no_candidate(text: str) -> None:
         candidates(text)
 
 
+def test_a_policy_that_a_search_could_make_know_the_truth_is_no_candidate() -> None:
+    """Without backfilling it has no use for run times, but a search may add that."""
+    with pytest.raises(PolicyError, match=r"can't choose 'fifo:estimate=oracle,backfill=.*': it knows the truth"):
+        candidates("fifo:estimate=oracle")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -191,7 +197,9 @@ def test_the_limits_of_the_operator_hold(past: PastDays, limit: str) -> None:
     assert "nothing better was found" in back.why
 
 
-@pytest.mark.parametrize(("doubt", "words"), [("confirmed", "don't confirm"), ("surely", "if run times differed")])
+@pytest.mark.parametrize(
+    ("doubt", "words"), [("confirmed", "was not better in the last"), ("surely", "if run times differed")]
+)
 def test_a_choice_is_left_only_on_strong_evidence_and_the_baseline_on_any(
     past: PastDays, monkeypatch, doubt: str, words: str
 ) -> None:
@@ -452,6 +460,24 @@ def test_a_replay_begins_as_the_baseline_and_reaches_the_fixed_choice(trace_file
     assert record["aims"]["handed back after a bad day"] is None  # there was none
 
 
+def test_days_of_a_replay_end_when_days_end(trace_file: Path, monkeypatch) -> None:
+    """Not at the last event before: else the first day after a switch would never be judged again."""
+    seen: list[tuple[int, int]] = []
+
+    def compared(self: BaselineShadows, real: Simulator, guesses: object, since: int, until: int, limits: object):
+        seen.append((since, until))
+        return judged(self, real, guesses, since, until, limits)
+
+    judged = BaselineShadows.compared
+    monkeypatch.setattr(BaselineShadows, "compared", compared)
+    days = replay(trace_file)
+    run = days.piloted()
+    assert seen
+    assert all(until - since == DAY and (since - days.begin) % DAY == 0 for since, until in seen)
+    first = next(day for day in run.days if day.at == seen[1][1])
+    assert first.before > 0
+
+
 def test_optimal_keeps_the_limits_too(trace_file: Path) -> None:
     setup = set_up(trace_file, "2x8", since="+4", checkpointable="none")
     for worst, choices in ((10.0, {BASE, BEST}), (0.1, {BASE})):
@@ -591,7 +617,10 @@ def test_a_site_where_no_job_is_fair_has_no_fairness_to_compare_with(tmp_path: P
 
 @pytest.mark.parametrize(
     ("limits", "cluster", "why"),
-    [("least_jobs=5000", "2x8", "jobs have ended, and 5000 are needed"), ("least_jobs=50", "64x8", "jobs hardly wait")],
+    [
+        ("least_jobs=5000", "2x8", "jobs have ended in the last 4 days, and 5000 are needed"),
+        ("least_jobs=50", "64x8", "jobs hardly wait"),
+    ],
 )
 def test_an_autopilot_that_never_searched_can_not_tell_its_aims(trace_file: Path, limits, cluster, why) -> None:
     words = ["autopilot", str(trace_file), "-c", cluster, "--since", "+7", "--candidate", BEST, "--json"]

@@ -142,8 +142,8 @@ def test_what_a_search_says_is_believed_only_if_it_may_be(tmp_path: Path) -> Non
     for answer, words in (
         (said(), ""),
         (said(in_force=BEST), ""),  # decided on another policy than the one in force
-        (said("evil_policy.Evil"), "not among the candidates"),
-        (said("saf"), "not among the candidates"),
+        (said("evil_policy.Evil"), "no candidate"),
+        (said("saf"), "no candidate"),
         (said(BASE, answer=PilotAction.UNKNOWN), "can't tell yet, because because"),
         ("the search took longer than 5 s", "can't tell yet, because the search took longer"),
     ):
@@ -157,7 +157,7 @@ def test_an_answer_that_is_too_old_is_dropped(tmp_path: Path) -> None:
     source = pilot(tmp_path, _search=Said(said()), _asked=time.monotonic() - 8000)
     source.begin("", None)
     assert offered(source, one_round()) == ""
-    assert "8000 s after" in source.remark
+    assert "8000 s old" in source.remark
 
 
 @pytest.mark.parametrize("text", ["evil_policy.Evil", "saf", "x" * 10_000, "sjf:estimate=oracle"])
@@ -248,8 +248,8 @@ def test_a_task_survives_the_way_to_its_process_and_a_full_disk_is_reported(tmp_
     place = tmp_path / "jobs"
     place.write_text("not a folder")
     task = PilotTask(
-        place, recent(100), present, {}, machines.cluster, snapshot.now, BASE, 99.0, Candidates.of([BEST], BASE),
-        LIMITS, 600,
+        place, recent(60), recent(40), present, {}, machines.cluster, snapshot.now, BASE, 99.0,
+        Candidates.of([BEST], BASE), LIMITS, 600,
     )  # fmt: skip
     twin = pickle.loads(pickle.dumps(task))
     assert twin.candidates.contains(BEST)
@@ -288,12 +288,12 @@ def test_it_does_not_decide_by_jobs_of_which_none_has_ended(tmp_path: Path) -> N
     ]
     present = trace_of(jobs, machines, now)
     task = PilotTask(
-        tmp_path / "jobs", present.select(np.zeros(0, np.int64)), present, {}, machines.cluster, now, BASE, 99.0,
+        tmp_path / "jobs", None, present.select(np.zeros(0, np.int64)), present, {}, machines.cluster, now, BASE, 99.0,
         Candidates.of([BEST], BASE), LIMITS, 600,
     )  # fmt: skip
     verdict = answered(task).verdict
     assert verdict.answer is PilotAction.UNKNOWN
-    assert verdict.why == "0 jobs have ended, and 50 are needed (least_jobs)"
+    assert verdict.why == "0 jobs have ended in the last 9 days, and 50 are needed (least_jobs)"
 
 
 def test_jobs_of_days_to_come_are_not_kept(tmp_path: Path) -> None:
@@ -302,9 +302,36 @@ def test_jobs_of_days_to_come_are_not_kept(tmp_path: Path) -> None:
     now = int(jobs.submit[99])
     none = jobs.select(np.zeros(0, np.int64))
     candidates = Candidates.of([BEST], BASE)
-    answered(PilotTask(tmp_path, jobs, none, {}, machines.cluster, now, BASE, 99.0, candidates, LIMITS, 600))
+    answered(PilotTask(tmp_path, jobs, none, none, {}, machines.cluster, now, BASE, 99.0, candidates, LIMITS, 600))
     kept = WorkloadRepository(tmp_path).read(none, 2**62)
     assert sorted(kept.submit.tolist()) == jobs.submit[jobs.submit <= now].tolist()
+
+
+def test_jobs_that_ended_since_the_last_search_are_kept_when_it_stops(tmp_path: Path) -> None:
+    manager, source = busy(), pilot(tmp_path, _search=Said(None))
+    manager.end("1")
+    backend = LiveBackend(manager, Rhythm(0.0, 0.0))
+    backend.look()
+    source.begin("", None)
+    source.choose(backend.current, BASE)
+    source.close()
+    none = recent(60).select(np.zeros(0, np.int64))
+    assert len(WorkloadRepository(tmp_path / "jobs").read(none, 2**62)) == 1
+
+
+def test_a_search_that_used_its_cpu_time_says_so(tmp_path: Path) -> None:
+    manager = busy()
+    machines, snapshot = machines_of(manager.nodes()), manager.snapshot()
+    present, more = trace_of([], machines, snapshot.now), AutopilotLimits.of("budget=5000,least_days=1,check_days=0.5")
+    task = PilotTask(
+        tmp_path / "jobs", recent(3000), present, present, {}, machines.cluster, snapshot.now, BASE, 99.0,
+        Candidates.of(["tiresias"], BASE), more, 1,
+    )  # fmt: skip
+    search = BackgroundSearch()
+    search.start(task)
+    found: list[object] = []
+    assert wait(lambda: bool(found.append(search.poll()) or found[-1] is not None), 180)
+    assert found[-1] == "the search used all the CPU time it may have; lower budget, copies or days (--limits)"
 
 
 def test_without_threads_there_is_no_search_and_rounds_go_on(tmp_path: Path, monkeypatch) -> None:
@@ -323,7 +350,7 @@ def test_a_search_that_takes_too_long_or_dies_is_ended(tmp_path: Path) -> None:
     machines, snapshot = machines_of(manager.nodes()), manager.snapshot()
     present = trace_of([], machines, snapshot.now)
     task = PilotTask(
-        tmp_path / "jobs", present, present, {}, machines.cluster, snapshot.now, BASE, 99.0,
+        tmp_path / "jobs", None, present, present, {}, machines.cluster, snapshot.now, BASE, 99.0,
         Candidates.of([BEST], BASE), LIMITS, 600,
     )  # fmt: skip
     slow = BackgroundSearch(longest_s=0.0)

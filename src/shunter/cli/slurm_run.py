@@ -182,6 +182,8 @@ class _AutopilotOptions:
         """Refuse options that would have no effect, or have a mistake."""
         from shunter.errors import LiveError
 
+        if policy == "autopilot":
+            raise LiveError(f"there is no policy 'autopilot'; the autopilot is --policy {AUTO}")
         if policy == AUTO:
             from shunter.adapting.autopilot.candidates import USUAL, Candidates
             from shunter.adapting.autopilot.rule import AutopilotLimits

@@ -22,7 +22,7 @@ from shunter.seeding import rng
 from shunter.tuning.spaces import PolicySpace, SearchedParam, choosable, space_of
 
 USUAL = ("saf:backfill=easy", "sjf:backfill=easy", "wfp3:backfill=easy", "srsf", "tiresias")
-DRAWS = 20  # points of a space, by which one knows whether it has more than one
+DRAWS = 50  # settings drawn from a space, to see whether it has more than one, and whether all can be used
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,12 @@ class Candidates:
             if name not in known and not why:
                 raise PolicyError(f"the autopilot can't choose '{name}'; {did_you_mean(name, _usable(known))}")
         made = [registry.policy(text) for text in (baseline, *(texts or USUAL))]
-        for policy in made:
-            if why := _unusable(policy):
-                raise PolicyError(f"the autopilot can't choose '{registry.text(policy)}': it {why}; name another")
         base, *others = (registry.text(policy) for policy in made)
-        return cls(tuple(dict.fromkeys(text for text in others if text != base)), base)
+        found = cls(tuple(dict.fromkeys(text for text in others if text != base)), base)
+        for text in (*found.first, *(text for space in found.spaces for text in _drawn(space))):
+            if why := _unusable(registry.policy(text)):
+                raise PolicyError(f"the autopilot can't choose '{text}': it {why}; name another candidate")
+        return found
 
     @cached_property
     def spaces(self) -> tuple[PolicySpace, ...]:
@@ -72,9 +73,13 @@ class Candidates:
 
 def _varies(space: PolicySpace) -> bool:
     """Whether there is anything to search: settings may contradict what the text sets."""
+    return bool(_drawn(space) - {space.policy})
+
+
+def _drawn(space: PolicySpace) -> set[str]:
+    """Some policies of a space: a setting may make use of what the policy as it was named does not."""
     draws = rng(0, "candidates")
-    found = {space.text(space.drawn(draws)) for _ in range(DRAWS if space.dimensions else 0)}
-    return bool(found - {"", space.policy})
+    return {space.text(space.drawn(draws)) for _ in range(DRAWS if space.dimensions else 0)} - {""}
 
 
 def _usable(names: Iterable[str]) -> list[str]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.rule import AutopilotLimits, PilotAction, PilotVerdict
-from shunter.adapting.autopilot.site_jobs import JobsToKeep, joined, trace_of
+from shunter.adapting.autopilot.site_jobs import JobsToKeep, trace_of
 from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask
+from shunter.errors import ShunterError
+from shunter.generating.repository import WorkloadRepository
 from shunter.live import warming
 from shunter.live.backend import Round
 from shunter.live.machines import machines_of
-from shunter.live.snapshot import LiveJob
-from shunter.live.sources import PolicyChoice
+from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.sources import PolicyChoice, PolicySource
 from shunter.model import Trace
 from shunter.protocols import Policy
 from shunter.registry import policy
@@ -28,8 +31,8 @@ GOES_ON = "it was in force before this start"
 
 
 @dataclass
-class LivePilot:
-    """A ``PolicySource``; ``history`` are ended jobs that a site brings along."""
+class LivePilot(PolicySource):
+    """``history`` are ended jobs that a site brings along."""
 
     candidates: Candidates
     limits: AutopilotLimits
@@ -43,6 +46,7 @@ class LivePilot:
     _search: BackgroundSearch = field(default_factory=BackgroundSearch)
     _ended: JobsToKeep = field(default_factory=JobsToKeep)
     _sent: list[LiveJob] = field(default_factory=list)  # ended jobs that the search is to keep
+    _seen: Snapshot | None = None  # in the last round
     _shortlist: tuple[str, ...] = ()  # of the last search; the next one tries them, too
     _in_force: str = ""
     _switched: float = -float("inf")  # by the monotonic clock: the other one may jump
@@ -71,6 +75,7 @@ class LivePilot:
 
     def _chosen(self, current: Round, in_force: str) -> PolicyChoice | None:
         self._ended.note(current)
+        self._seen = current.snapshot
         if in_force != self._in_force:
             self._in_force, self._switched, self._ready = in_force, time.monotonic(), None
         self._take_answer()
@@ -86,8 +91,13 @@ class LivePilot:
         return PolicyChoice(policy(self.candidates.baseline), f"the jobs were handed back: {why}")
 
     def close(self) -> None:
-        """End the search."""
+        """End the search, and keep the jobs that have ended since the last one."""
         self._search.close()
+        ended = [*self._sent, *self._ended.take()]
+        if ended and self._seen is not None:
+            with suppress(OSError, ShunterError):  # it ends in any case
+                kept = trace_of(ended, machines_of(self._seen.nodes), self._seen.now)
+                WorkloadRepository(self.folder).add(kept)
 
     # -- the search
 
@@ -104,7 +114,7 @@ class LivePilot:
             since_h = (now - self._switched) / 3600
             self._search.start(
                 PilotTask(
-                    self.folder, joined(self.history, new), present, ran, machines.cluster, snapshot.now,
+                    self.folder, self.history, new, present, ran, machines.cluster, snapshot.now,
                     self._in_force, since_h, self.candidates, self.limits, self.cpu_s, self._shortlist,
                 )
             )  # fmt: skip
@@ -134,7 +144,7 @@ class LivePilot:
         if verdict.answer is not PilotAction.SWITCH or found.in_force != self._in_force:
             return
         if not self.candidates.contains(verdict.policy):
-            self.remark = f"can't tell yet, because the search found what is not among the candidates: {verdict.policy}"
+            self.remark = f"can't tell yet, because the search returned a policy that is no candidate: {verdict.policy}"
             return
         self._ready = _Ready(verdict, policy(verdict.policy))
 
@@ -142,7 +152,7 @@ class LivePilot:
         age_s = time.monotonic() - self._asked
         if age_s > self.oldest_s:
             self._ready = None
-            self.remark = f"can't tell yet, because the answer came {age_s:.0f} s after what it was decided on"
+            self.remark = f"can't tell yet, because the answer came late: it rests on data that is {age_s:.0f} s old"
             return None
         return PolicyChoice(ready.policy, ready.verdict.why, ready.verdict.evidence) if ready.compiled else None
 

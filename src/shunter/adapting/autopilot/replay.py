@@ -56,6 +56,7 @@ LABELS = {
 }
 FORESIGHT = 7 * DAY  # ms that Optimal looks ahead, at least
 AIM_FIXED, AIM_SHARE, WORTH = 0.98, 0.5, 0.03  # what an autopilot should reach
+NOTABLE = 0.01  # smaller differences are not worth a word
 
 Progress = Callable[[int, int], None]
 
@@ -159,6 +160,7 @@ class PilotStudy:
             "bad_days": len(self.bad_days),
             "undecided": self.undecided,
             "aims": aims([self]),
+            "verdict": verdict([self]),
         }
 
     def _day(self, at: int) -> float:
@@ -199,6 +201,25 @@ def aims(studies: Sequence[PilotStudy]) -> dict[str, bool | None]:
     }
 
 
+def verdict(studies: Sequence[PilotStudy]) -> str:
+    """What an operator should make of it, in words."""
+    if why := next((study.undecided for study in studies if study.undecided), ""):
+        return f"Can't tell whether the autopilot helps here, because {why}."
+    means = {name: float(np.mean([study.runs[name].mean for study in studies])) for name in LABELS}
+    over_base, over_fixed = means[BASELINE] / means[PILOT], means[FIXED] / means[PILOT]
+    times = f"{over_base:.3f} times as good as the site's policy"
+    if not all(study.within_limits(PILOT) for study in studies):
+        return f"Don't use it with these limits: it broke one, see above. It was {times}, by mean JCT."
+    if over_base < 1 - NOTABLE:
+        return f"Don't use it here: it was {times}, by mean JCT."
+    if over_base <= 1 + NOTABLE:
+        return f"It gains nothing here: it was {times}, by mean JCT."
+    said = f"It was {times}, by mean JCT."
+    if abs(over_fixed - 1) <= NOTABLE:
+        said += f" You get the same without it, with the choice of Fixed: {studies[0].runs[FIXED].policy}."
+    return said + " One run is weak evidence: try --repeat 5, and other weeks." * (len(studies) == 1)
+
+
 def repeated(studies: Sequence[PilotStudy]) -> dict[str, Any]:
     """The first study for scripts, and what the copies gave."""
     found = studies[0].as_dict()
@@ -229,6 +250,7 @@ def repeated(studies: Sequence[PilotStudy]) -> dict[str, Any]:
         "means": summary,
         "undecided": undecided,
         "aims": aims(studies),
+        "verdict": verdict(studies),
     }
 
 
@@ -386,13 +408,17 @@ class _Flight:
         self._shadows: BaselineShadows | None = None  # while another policy than the baseline is in force
         self._shortlist: tuple[str, ...] = ()
         self._switched, self._resumes = -math.inf, -math.inf
+        self._at = replay.begin  # the simulator's own time is that of its last event
 
     def until(self, at: int | None) -> None:
         """Go on; at the end of a day the guard compares."""
-        since = self.simulator.now
+        since = self._at
         if at is None or at > self.replay.begin:
             self.memory = self.simulator.run(registry.policy(self.text), until=at, memory=self.memory)
-        if at is not None and self._shadows is not None:
+        if at is None:
+            return
+        self._at = at
+        if self._shadows is not None:
             self._compare(self._shadows, since, at)
 
     def decide(self, at: int) -> None:

@@ -159,7 +159,7 @@ class Autopilot:
         """
         begun, limits, kept = time.perf_counter(), self.limits, tuple(shortlist)
         window = past.last(limits.days)
-        if why := self._unknown(window):
+        if why := self._unknown(past, window):
             return PilotVerdict(PilotAction.UNKNOWN, in_force, why, shortlist=kept)
         if since_switch_h < limits.hours:
             why = f"the last switch was {since_switch_h:.1f} h ago, and one per {limits.hours:g} h is allowed"
@@ -180,18 +180,20 @@ class Autopilot:
     def best_fixed(self, past: PastDays, budget: int) -> str:
         """The best choice on the past days, within the limits; the baseline where too little is known."""
         window, base = past.last(self.limits.days), self.candidates.baseline
-        if self._unknown(window):
+        if self._unknown(past, window):
             return base
         found = _Trial(window, self).searched((base,), budget)
         return _Trial(window, self, self.limits.copies).best((base, *found))
 
-    def _unknown(self, past: PastDays) -> str:
+    def _unknown(self, past: PastDays, window: PastDays) -> str:
+        """Why nothing can be decided; the window are the last days of the past, and may begin with a calm week."""
         limits = self.limits
         if past.days < limits.least_days:
             return f"{past.days:.1f} days are known, and {limits.least_days:g} are needed (least_days)"
-        if (ended := int(past.ended.sum())) < limits.least_jobs:
-            return f"{counted(ended, 'job', 'have')} ended, and {limits.least_jobs} are needed (least_jobs)"
-        if trial_days_empty(past, limits.check_days):
+        if (ended := int(window.ended.sum())) < limits.least_jobs:
+            days = f"the last {limits.days:g} days"
+            return f"{counted(ended, 'job', 'have')} ended in {days}, and {limits.least_jobs} are needed (least_jobs)"
+        if trial_days_empty(window, limits.check_days):
             return f"no job came in the last {limits.check_days:g} days, or none before them"
         return ""
 
@@ -212,7 +214,7 @@ class Autopilot:
         elif left and not final.surely(best, in_force):
             why = f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
         elif left and not final.confirmed(best, in_force):
-            why = f"the last {limits.check_days:g} days don't confirm {best}"
+            why = f"{best} was not better in the last {limits.check_days:g} days"
         else:
             why = f"it would have been {gain:.3f} times as good in the days before"
             return PilotVerdict(PilotAction.SWITCH, best, why, numbers)
@@ -319,7 +321,8 @@ class _Trial:
 
     def nothing_better(self, in_force: str) -> str:
         """Why the policy in force is the best: nothing is better, or what is better would not keep the limits."""
-        better = {text: gain for text in self.runs if (gain := self.gain(text, in_force)) >= self.limits.gain}
+        others = self.runs.keys() - {in_force}  # whether that one keeps the limits is up to the guard
+        better = {text: gain for text in others if (gain := self.gain(text, in_force)) >= self.limits.gain}
         outside = [words for text in sorted(better, key=better.__getitem__) if (words := self.outside(text))]
         return "nothing better was found" + (f" within the limits: {outside[-1]}" if outside else "")
 

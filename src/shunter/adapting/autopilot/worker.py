@@ -16,7 +16,7 @@ from pathlib import Path
 
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.rule import Autopilot, AutopilotLimits, PilotAction, PilotVerdict, past_days
-from shunter.adapting.autopilot.site_jobs import with_unfinished
+from shunter.adapting.autopilot.site_jobs import joined, with_unfinished
 from shunter.cluster import Cluster
 from shunter.errors import ShunterError
 from shunter.generating.repository import WorkloadRepository
@@ -34,7 +34,8 @@ class PilotTask:
     """What a search needs to know."""
 
     folder: Path  # of the repository
-    ended: Trace  # jobs that are not in it yet
+    history: Trace | None  # ended jobs that a site brought along, and that are not in it yet
+    ended: Trace  # others that are not in it yet
     present: Trace  # jobs that wait or run
     ran: dict[str, int]  # how long these have run (ms)
     cluster: Cluster
@@ -65,7 +66,8 @@ def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
             os._exit(1)  # no process waits for the answer
 
     kept = WorkloadRepository(task.folder)
-    if len(ended := task.ended.select(task.ended.submit <= task.now)):  # a history may go on into the future
+    new = joined(task.history, task.ended)
+    if len(ended := new.select(new.submit <= task.now)):  # a history may go on into the future
         kept.add(ended)
     known, finished = with_unfinished(kept.read(task.present, task.now), task.present, task.ran, task.now)
     past = past_days(known, task.cluster, task.now, finished, task.candidates.first)
@@ -80,6 +82,8 @@ def _work(task: PilotTask, pipe: Connection, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller ends it
     with suppress(OSError, ValueError):  # a service may not be allowed to
         os.nice(NICEST)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (task.cpu_s, task.cpu_s + 5))
     try:
         pipe.send(answered(task, parent))
@@ -145,14 +149,12 @@ class BackgroundSearch:
             found = pipe.recv() if pipe.poll() else None
         except (EOFError, OSError):
             process.join(1.0)
+            if process.exitcode == -signal.SIGXCPU:
+                return "the search used all the CPU time it may have; lower budget, copies or days (--limits)"
             return f"the search ended without an answer (code {process.exitcode})"
         except Exception as problem:  # whatever bytes may do: rounds go on
             return f"the search's answer can't be read: {type(problem).__name__}"
-        return (
-            found
-            if found is None or isinstance(found, PilotAnswer)
-            else "the search returned something else than an answer"
-        )
+        return found if found is None or isinstance(found, PilotAnswer) else "the search returned an invalid answer"
 
     def close(self) -> None:
         """End it."""

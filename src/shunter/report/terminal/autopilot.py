@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import duration, table
+from shunter.report.terminal.tables import Below, duration, table
 from shunter.texts import counted
 
 AIMS = {True: "yes", False: "NO", None: "does not apply"}
@@ -28,7 +29,8 @@ def autopilot_view(found: Mapping[str, Any]) -> RenderableType:
     weeks = table("mean JCT, by week of submission", *(str(at + 1) for at in range(len(_weeks(found, "fixed")))))
     for name, run in found["runs"].items():
         weeks.add_row(Text(run["label"]), *(duration(mean) for mean in _weeks(found, name)))
-    return Group(made, weeks, *_copies(found), *(Text(f" {line}") for line in _lines(found)))
+    verdict = Below(found["verdict"], style="bold")
+    return Group(made, weeks, *_copies(found), *(Below(line) for line in _lines(found)), Text(""), verdict)
 
 
 def _copies(found: Mapping[str, Any]) -> list[RenderableType]:
@@ -102,6 +104,21 @@ def _broken(found: Mapping[str, Any]) -> list[str]:
     return [f"THE AUTOPILOT BROKE {each}" for each in broken]
 
 
+def _decisions(decisions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each, but one for all days in a row on which a policy stayed: with the reason of the last."""
+    for kept, days in groupby(
+        decisions, lambda each: each["policy"] == each["before"] and (each["answer"], each["policy"])
+    ):
+        of = list(days)
+        first, last = of[0], of[-1]
+        if kept and len(of) > 1:
+            yield f"day {first['day']:.4g} to {last['day']:.4g}: {last['answer']}: {last['policy']}: {last['why']}"
+            continue
+        for each in of:
+            change = f"{each['before']} -> {each['policy']}" if each["policy"] != each["before"] else each["before"]
+            yield f"day {each['day']:.4g}: {each['answer']}: {change}: {each['why']}"
+
+
 def _lines(found: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{counted(found['jobs'], 'job')}; a decision every {found['every_h']:g} h;"
@@ -109,10 +126,7 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         f"Fixed, found on the weeks before: {found['runs']['fixed']['policy']}",
         "Only 'Optimal' knows what comes.",
     ]
-    for each in found["decisions"]:
-        change = f"{each['before']} -> {each['policy']}" if each["policy"] != each["before"] else each["before"]
-        lines.append(f"  day {each['day']:.4g}: {each['answer']}: {change}: {each['why']}")
-    lines += _days(found)
+    lines += [*_decisions(found["decisions"]), *_days(found)]
     if found["undecided"]:
         return [*lines, *(f"aim '{name}': can't tell, because {found['undecided']}" for name in found["aims"])]
     lines += _broken(found)
