@@ -4,10 +4,12 @@ Each row is what ``shunter autopilot --limits budget=16`` prints of two weeks: m
 autopilot is, and whether it reached its aims.  The last lines are means over all weeks on which it searched, with 95 %
 intervals over the weeks.  No job may be stopped, as on a live cluster; ``--stops`` allows it.  ``--machines 0.9`` takes
 a tenth of the machines away.  With ``--copies``, each row is the mean of runs with run times 1 % apart.  ``twins`` are
-made-up traces like the published ones.  ``--keep FILE`` keeps rows as they come, so that a run can go on.
+made-up traces like the published ones.  ``--limits`` sets others for the autopilot and for Fixed.  ``--keep FILE``
+keeps rows as they come, so that a run can go on.
 
 ``--next-hour`` prints another table: one that knows the next hour, chooses anew every hour among 40 candidates and
 keeps no limits, which is Optimal of ``shunter adapt``, and whether the autopilot gains half of what that one gains.
+Where that is much, the table also has one that knows which jobs come in the next hour, and must predict run times.
 """
 
 from __future__ import annotations
@@ -40,15 +42,19 @@ from shunter.adapting.autopilot.replay import (
 )
 from shunter.adapting.autopilot.rule import AutopilotLimits
 from shunter.adapting.controller import AdaptingScheduler
+from shunter.adapting.knowledge import SiteKnowledge
 from shunter.adapting.outlooks import TrueHour
 from shunter.adapting.searching import SettingSpace
 from shunter.clusters.stop_costs import USUAL
+from shunter.generating.durations import DurationPredictor
+from shunter.generating.known_jobs import HOUR, UNKNOWN, KnownJobs, joined
 from shunter.model import Trace
 from shunter.processes import run_tasks, usable_cores
 from shunter.report.bootstrap import estimate, means_of_repeats
 from shunter.report.terminal.tables import duration
 from shunter.safe_files import data_folder
 from shunter.setup import Setup, set_up
+from shunter.sim.engine import Simulator
 from shunter.simulation import Draw, simulator_for
 from shunter.traces.synthetic import synthetic
 
@@ -114,6 +120,7 @@ class Terms(NamedTuple):
     machines: float  # share of the site's
     copies: int
     stops: str  # which jobs may be stopped
+    limits: str = LIMITS
 
 
 def setup_of(window: Window, terms: Terms, fits: Sequence[str]) -> Setup:
@@ -137,16 +144,37 @@ def replayed(window: Window, terms: Terms) -> dict[str, Any]:
     """What came of a window, see ``PilotStudy.as_dict``."""
     candidates = Candidates.of((), BASE)
     setup = setup_of(window, terms, candidates.first)
-    options = ReplayOptions(candidates, AutopilotLimits.of(LIMITS))
+    options = ReplayOptions(candidates, AutopilotLimits.of(terms.limits))
     return repeated([PilotReplay(setup, dataclasses.replace(options, copy=copy)).run() for copy in range(terms.copies)])
 
 
-def by_next_hour(window: Window, terms: Terms, fixed: str) -> float:
-    """Mean JCT in seconds of one that knows the next hour, and begins with the choice of Fixed."""
+class ComingJobs:
+    """The jobs that come within an hour, with predicted run times: the best that a forecast of arrivals could do."""
+
+    def __init__(self, knowledge: SiteKnowledge) -> None:
+        self.knowledge, self.predictor = knowledge, DurationPredictor()
+
+    def outlook(self, simulator: Simulator, now: int) -> Simulator:
+        """The arrivals of the trace; run times are known of jobs that have ended alone."""
+        trace, rows = simulator.trace, simulator.coming
+        rows = rows[trace.submit[rows] <= now + HOUR]
+        here, never = self.knowledge.at(simulator, now), np.full(len(rows), UNKNOWN)
+        jobs = trace.select(rows)
+        coming = KnownJobs(jobs.submit, never, never, 0 * never, jobs.gpus, jobs.user, jobs.vc, jobs.gpu_type)
+        found = self.predictor.of_all(joined(here, coming), now)
+        durations = np.ones(len(trace), np.int64)  # of later jobs, which are not simulated
+        durations[: len(here) - self.knowledge.offset] = found[self.knowledge.offset : len(here)]
+        durations[rows] = found[len(here) :]
+        return simulator.excerpt(rows, durations=durations)
+
+
+def hourly(window: Window, terms: Terms, fixed: str, know_times: bool) -> float:
+    """Mean JCT in seconds of one that knows which jobs come in the next hour, and begins with the choice of Fixed."""
     candidates = Candidates.of((), BASE)
     setup = setup_of(window, terms, candidates.first)
     simulator = simulator_for(Draw(setup), registry.policy(BASE))[0]
-    scheduler = AdaptingScheduler(TrueHour(), SettingSpace(candidates.spaces), anchors=(fixed, *candidates.first))
+    source = TrueHour() if know_times else ComingJobs(SiteKnowledge(simulator.trace, setup.history))
+    scheduler = AdaptingScheduler(source, SettingSpace(candidates.spaces), anchors=(fixed, *candidates.first))
     made = scheduler.run(simulator, fixed, registry.policy(fixed).start(setup.cluster))
     return float(np.nanmean(made.jct))
 
@@ -194,6 +222,7 @@ class Row(NamedTuple):
         return "| " + " | ".join([self.about, *times, *(f"{each:.3f}" for each in factors), *reached, *notes]) + " |"
 
 
+NEXT_HOUR, ARRIVALS = "knows the next hour", "knows its arrivals alone"
 REACHED = {True: "yes", False: "**no**", None: ""}  # an aim
 HEADS = (
     "two weeks", "site's policy", "Fixed", "autopilot", "Optimal", "over Fixed", "over the site's",
@@ -242,17 +271,27 @@ def next_hour_table(rows: Sequence[Row], found: Sequence[Mapping[str, Any]]) -> 
 
     As for the other Optimal, this is not asked where Fixed breaks a limit, or where the autopilot never searched.
     """
-    yield "| two weeks | Fixed | knows the next hour | over Fixed | autopilot over Fixed | half of it |"
-    yield "|---" * 6 + "|"
+    heads = (
+        "two weeks",
+        "Fixed",
+        NEXT_HOUR,
+        "over Fixed",
+        "autopilot over Fixed",
+        "half of it",
+        f"{ARRIVALS} over Fixed",
+    )
+    yield "| " + " | ".join(heads) + " |"
+    yield "|---" * len(heads) + "|"
     asked = []
     for row, record in zip(rows, found, strict=True):
-        fixed, seconds = row.jct[FIXED], record["next_hour_s"]
+        fixed, seconds = row.jct[FIXED], record[NEXT_HOUR]
         half = None
         if row.allowed and fixed / seconds - 1 > WORTH:
             half = row.over(FIXED) - 1 >= AIM_SHARE * (fixed / seconds - 1)
             asked.append(half)
         times = f"{duration(fixed)} | {duration(seconds)} | {fixed / seconds:.3f} | {row.over(FIXED):.3f}"
-        yield f"| {row.about} | {times} | {REACHED[half]} |"
+        arrivals = f"{fixed / record[ARRIVALS]:.3f}" if ARRIVALS in record else ""
+        yield f"| {row.about} | {times} | {REACHED[half]} | {arrivals} |"
     yield f"\nhalf of what the next hour gains: reached on {sum(asked)} of {len(asked)}"
 
 
@@ -263,8 +302,11 @@ def _work(shared: tuple[Terms, str, bool], window: Window, _: Any) -> dict[str, 
     if not found:
         found = replayed(window, terms)
         print(Row.of(window, found).line(), file=sys.stderr, flush=True)  # noqa: T201
-    if next_hour and "next_hour_s" not in found:
-        found["next_hour_s"] = by_next_hour(window, terms, found["runs"][FIXED]["policy"])
+    fixed = found["runs"][FIXED]
+    if next_hour and NEXT_HOUR not in found:
+        found[NEXT_HOUR] = hourly(window, terms, fixed["policy"], know_times=True)
+    if next_hour and ARRIVALS not in found and fixed["jct_s"]["mean"] / found[NEXT_HOUR] - 1 > WORTH:
+        found[ARRIVALS] = hourly(window, terms, fixed["policy"], know_times=False)
     if keep and known != set(found):
         with Path(keep).open("a", encoding="utf-8") as file:
             file.write(json.dumps([[*window, *terms], found]) + "\n")
@@ -288,11 +330,12 @@ def main(*words: str) -> None:
     asked.add_argument("--seed", type=int, default=1, metavar="N", help="the first of three seeds of each twin")
     asked.add_argument("--copies", type=int, default=1)
     asked.add_argument("--stops", action="store_true")
+    asked.add_argument("--limits", default=LIMITS)
     asked.add_argument("--next-hour", action="store_true", help="beside one that knows the next hour")
     asked.add_argument("--keep", default="", metavar="FILE")
     options = asked.parse_args(words)
     found = [window for name in options.traces for window in windows(name, options.seed)]
-    terms = Terms(options.machines, options.copies, "all" if options.stops else "none")
+    terms = Terms(options.machines, options.copies, "all" if options.stops else "none", options.limits)
     shared = terms, options.keep, options.next_hour
     records = run_tasks(_work, shared, found, [1] * len(found), usable_cores(), lambda done, total: None)
     rows = [Row.of(window, record) for window, record in zip(found, records, strict=True)]
