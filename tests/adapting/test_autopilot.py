@@ -34,6 +34,7 @@ from shunter.adapting.autopilot.rule import (
     PastDays,
     PilotAction,
     PilotVerdict,
+    _Trial,
     past_days,
 )
 from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, WatchedDay
@@ -198,7 +199,7 @@ def test_the_limits_of_the_operator_hold(past: PastDays, limit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("doubt", "words"), [("confirmed", "was not better in the last"), ("surely", "if run times differed")]
+    ("doubt", "words"), [("_confirmed", "was not better in the last"), ("_surely", "if run times differed")]
 )
 def test_a_choice_is_left_only_on_strong_evidence_and_the_baseline_on_any(
     past: PastDays, monkeypatch, doubt: str, words: str
@@ -221,9 +222,38 @@ def test_the_first_choice_is_that_of_fixed(past: PastDays) -> None:
     assert pilot.decide(past, BASE, budget=16).policy == pilot.best_fixed(past, 16)
 
 
-def test_each_search_draws_other_settings(past: PastDays) -> None:
-    from shunter.adapting.autopilot.rule import _Trial
+@pytest.mark.parametrize("again", [1.0, 50.0])
+def test_the_candidate_named_first_is_chosen_unless_another_is_clearly_better(past: PastDays, again: float) -> None:
+    """Which of several good policies did best on two weeks is mostly chance."""
+    limits = dataclasses.replace(QUICK, again=again)
+    names = (BEST, "saf:backfill=easy")
+    choices = [Autopilot(candidates(*order), limits).decide(past, BASE).policy for order in (names, names[::-1])]
+    assert choices == list(names if again > 1 else choices[:1] * 2)
 
+
+@pytest.mark.parametrize("first", ["ljf", BASE])
+def test_a_candidate_named_first_that_is_worse_than_the_baseline_is_not_preferred(past: PastDays, first: str) -> None:
+    some, limits = candidates(first, BEST), dataclasses.replace(QUICK, again=50.0)
+    assert Autopilot(some, limits).decide(past, BASE).policy == BEST
+
+
+def test_a_limit_is_broken_beyond_chance_or_not_at_all(past: PastDays) -> None:
+    """Of a thousand jobs the P99 depends on ten; the guard judges by the same rule."""
+    trial = _Trial(past, Autopilot(candidates(), QUICK))
+    base, best = (trial.of(text) for text in (BASE, BEST))
+    assert base is not None
+    assert best is not None
+    assert best.least_p99 < best.p99
+    assert float(best.fair.mean()) < best.most_fair < 1
+    for broken, times in ((False, best.p99 / base.p99 * 0.999), (True, best.least_p99 / base.p99 * 0.999)):
+        limits = dataclasses.replace(QUICK, worst_p99=times, worst_fairness=0.0)
+        assert bool(_Trial(past, Autopilot(candidates(), limits)).outside(BEST)) is broken
+    for broken, share in ((False, float(best.fair.mean())), (True, best.most_fair)):
+        limits = dataclasses.replace(QUICK, worst_p99=100.0, worst_fairness=1.001 * share / float(base.fair.mean()))
+        assert bool(_Trial(past, Autopilot(candidates(), limits)).outside(BEST)) is broken
+
+
+def test_each_search_draws_other_settings(past: PastDays) -> None:
     pilot, tried = Autopilot(candidates("tiresias"), QUICK), []
     for now in (past.now, past.now, past.now + HOUR):
         trial = _Trial(dataclasses.replace(past, now=now), pilot)

@@ -52,7 +52,12 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
     ] = BASELINE,
     candidate: Annotated[
         list[str] | None,
-        typer.Option("--candidate", metavar="P", autocompletion=policy_names, help="It may choose this; repeatable."),
+        typer.Option(
+            "--candidate",
+            metavar="P",
+            autocompletion=policy_names,
+            help="It may choose this; repeatable, the first is preferred.",
+        ),
     ] = None,
     limits: Annotated[
         str, typer.Option("--limits", metavar="K=V,...", help="objective, worst_p99, worst_fairness, hours, gain ...")

@@ -33,7 +33,11 @@ BaselineOption: TypeAlias = Annotated[
 ]
 CandidateOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(metavar="P", autocompletion=policy_names, help="auto: it may choose this policy; repeatable."),
+    typer.Option(
+        metavar="P",
+        autocompletion=policy_names,
+        help="auto: it may choose this policy; repeatable, the first is preferred.",
+    ),
 ]
 LimitsOption: TypeAlias = Annotated[
     str, typer.Option(metavar="K=V,...", help="auto: objective, worst_p99=1.5, worst_fairness=0.95, hours=24, gain ...")

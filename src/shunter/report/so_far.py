@@ -44,6 +44,11 @@ def least_p99(seconds: F64) -> float:
     return float(np.quantile(seconds, max(0.99 - CHANCE * math.sqrt(0.99 * 0.01 / len(seconds)), 0.0)))
 
 
+def most_fair(share: float, jobs: int) -> float:
+    """What a share of fair jobs is at most, beyond chance."""
+    return min(share + CHANCE * math.sqrt(share * (1 - share) / jobs), 1.0)
+
+
 def unfair(here: Tail, in_shadow: Tail, least: float) -> str:
     """That, beyond chance, fewer jobs have rho <= 1 than ``least`` times as many as in the shadow; "": not so."""
     if here.most_fair >= least * in_shadow.fair:
@@ -98,5 +103,4 @@ class JobsBetween:
             return Tail()
         seconds = self.jct[new]
         fair = share_of_fair(self.rho(durations)[new])
-        error = CHANCE * math.sqrt(fair * (1 - fair) / len(seconds))
-        return Tail(float(np.percentile(seconds, 99)), least_p99(seconds), fair, min(fair + error, 1.0))
+        return Tail(float(np.percentile(seconds, 99)), least_p99(seconds), fair, most_fair(fair, len(seconds)))

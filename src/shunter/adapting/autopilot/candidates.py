@@ -55,6 +55,11 @@ class Candidates:
         return tuple(space for text in self.texts if _varies(space := space_of(text)))
 
     @property
+    def preferred(self) -> str:
+        """The candidate named first: another one must be clearly better on the past to be the first choice."""
+        return self.texts[0] if self.texts else self.baseline
+
+    @property
     def first(self) -> tuple[str, ...]:
         """What every search tries: the baseline and the candidates as they were set."""
         return (self.baseline, *self.texts)

@@ -26,7 +26,7 @@ from shunter.generating.known_jobs import DAY, HOUR
 from shunter.model import Trace
 from shunter.params import build, param, settings_of
 from shunter.report.finish_fairness import FAIR
-from shunter.report.so_far import JobsBetween
+from shunter.report.so_far import JobsBetween, least_p99, most_fair
 from shunter.sim.engine import Simulator
 from shunter.sim.feasibility import unfit
 from shunter.texts import counted
@@ -135,6 +135,16 @@ class Replayed:
         """Of the JCT, mean of the copies."""
         return float(np.nanpercentile(self.jct, 99, axis=1).mean())
 
+    @property
+    def least_p99(self) -> float:
+        """What the P99 is at least, beyond chance, mean of the copies."""
+        return float(np.mean([least_p99(seconds[~np.isnan(seconds)]) for seconds in self.jct]))
+
+    @property
+    def most_fair(self) -> float:
+        """What the share of jobs with rho <= 1 is at most, beyond chance."""
+        return most_fair(float(self.fair.mean()), self.fair.shape[1])
+
 
 @dataclass
 class Autopilot:
@@ -183,7 +193,7 @@ class Autopilot:
         if self._unknown(past, window):
             return base
         found = _Trial(window, self).searched((base,), budget)
-        return _Trial(window, self, self.limits.copies).best((base, *found))
+        return _Trial(window, self, self.limits.copies).first_choice((base, *found))
 
     def _unknown(self, past: PastDays, window: PastDays) -> str:
         """Why nothing can be decided; the window are the last days of the past, and may begin with a calm week."""
@@ -204,17 +214,15 @@ class Autopilot:
         would have happened is weaker evidence.
         """
         base, limits = self.candidates.baseline, self.limits
-        best = final.best((in_force, base, *found))
-        gain, numbers = final.gain(best, in_force), final.evidence(best, in_force)
         left = in_force != base  # the baseline is left for any gain
+        best = final.best((in_force, base, *found)) if left else final.first_choice((base, *found))
+        gain, numbers = final.gain(best, in_force), final.evidence(best, in_force)
         if best == in_force or (left and gain <= 1):
             why = trial.nothing_better(in_force)
-        elif gain < (need := limits.again if left else limits.gain):
-            why = f"{best} would be {gain:.3f} times as good, and {need:g} is needed"
-        elif left and not final.surely(best, in_force):
-            why = f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
-        elif left and not final.confirmed(best, in_force):
-            why = f"{best} was not better in the last {limits.check_days:g} days"
+        elif left and (doubt := final.doubt(best, in_force)):
+            why = doubt
+        elif gain < limits.gain and not left:
+            why = f"{best} would be {gain:.3f} times as good, and {limits.gain:g} is needed"
         else:
             why = f"it would have been {gain:.3f} times as good in the days before"
             return PilotVerdict(PilotAction.SWITCH, best, why, numbers)
@@ -286,6 +294,26 @@ class _Trial:
         """The best of these within the limits; of equals the first."""
         return min(texts, key=self.value)
 
+    def first_choice(self, texts: Sequence[str]) -> str:
+        """What the baseline is left for: the candidate named first, or the best of these if it is clearly better.
+
+        Which of several good policies did best on two weeks is mostly chance.
+        """
+        best, preferred = self.best(texts), self.pilot.candidates.preferred
+        good = math.isfinite(self.value(preferred)) and self.gain(preferred, self.pilot.candidates.baseline) > 1
+        return preferred if good and self.doubt(best, preferred) else best
+
+    def doubt(self, best: str, choice: str) -> str:
+        """Why a choice is not left for what was better on the whole; "": it is."""
+        gain, limits = self.gain(best, choice), self.limits
+        if gain < limits.again:
+            return f"{best} would be {gain:.3f} times as good, and {limits.again:g} is needed"
+        if not self._surely(best, choice):
+            return f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
+        if not self._confirmed(best, choice):
+            return f"{best} was not better in the last {limits.check_days:g} days"
+        return ""
+
     def value(self, text: str) -> float:
         """The objective, smaller is better; infinite outside of the limits."""
         found = self.of(text)
@@ -305,11 +333,11 @@ class _Trial:
         found, base, limits = self.of(text), self.of(self.pilot.candidates.baseline), self.limits
         if found is None or base is None:
             return f"{text} did not come to an end"
-        if found.p99 > limits.worst_p99 * base.p99:
-            allowed = f"at most {limits.worst_p99:g} times is allowed"
-            return f"P99 of {text} would be {found.p99 / base.p99:.2f} times the baseline's; {allowed}"
+        if (least := found.least_p99) > limits.worst_p99 * base.p99:
+            times = f"{found.p99 / base.p99:.2f} times the baseline's, and {least / base.p99:.2f} beyond chance"
+            return f"P99 of {text} would be {times}; at most {limits.worst_p99:g} times is allowed"
         fair, base_fair = float(found.fair.mean()), float(base.fair.mean())
-        if fair < limits.worst_fairness * base_fair:
+        if found.most_fair < limits.worst_fairness * base_fair:
             shares = f"{100 * fair:.1f} % of the jobs would have rho <= 1, and {100 * base_fair:.1f} %"
             return (
                 f"with {text} {shares} with the baseline; at least {limits.worst_fairness:g} times as many are required"
@@ -334,12 +362,12 @@ class _Trial:
         value, present = float(self._values(one, late).mean()), float(self._values(two, late).mean())
         return present / value if value > 0 else 1.0 if present <= 0 else math.inf
 
-    def surely(self, text: str, other: str) -> bool:
+    def _surely(self, text: str, other: str) -> bool:
         """Whether a policy is better than another on every copy."""
         one, two = self.of(text), self.of(other)
         return one is not None and (two is None or bool((self._values(one) < self._values(two)).all()))
 
-    def confirmed(self, text: str, other: str) -> bool:
+    def _confirmed(self, text: str, other: str) -> bool:
         """Whether the last days alone say that a policy is better, too."""
         return self.gain(text, other, late=True) > 1
 

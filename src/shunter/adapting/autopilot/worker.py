@@ -78,10 +78,10 @@ def answered(task: PilotTask, parent: int = 0) -> PilotAnswer:
     return PilotAnswer(verdict, task.in_force, tuple(kept.problems[:3]))
 
 
-def _work(task: PilotTask, pipe: Connection, parent: int) -> None:
+def _work(task: PilotTask, pipe: Connection, parent: int, nice: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller ends it
     with suppress(OSError, ValueError):  # a service may not be allowed to
-        os.nice(NICEST)
+        os.nice(nice)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (task.cpu_s, task.cpu_s + 5))
@@ -100,6 +100,7 @@ class BackgroundSearch:
     """
 
     longest_s: float = 3600.0  # wall-clock time after which it is ended
+    nice: int = NICEST  # of the process: rounds go first
     _process: SpawnProcess | None = None
     _pipe: Connection | None = None
     _starting: threading.Thread | None = None
@@ -115,7 +116,7 @@ class BackgroundSearch:
         """Begin a search."""
         context = multiprocessing.get_context("spawn")
         near, far = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(task, far, os.getpid()), daemon=True, name="autopilot")
+        process = context.Process(target=_work, args=(task, far, os.getpid(), self.nice), daemon=True, name="autopilot")
         starting = threading.Thread(target=self._start, args=(process, far), daemon=True)
         self._begun, self._failed = time.monotonic(), ""
         starting.start()  # if there are no more threads, no search is under way
