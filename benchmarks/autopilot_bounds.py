@@ -85,7 +85,7 @@ def handed_back_by_truth(replay: PilotReplay, text: str) -> float:
     """Mean JCT with a policy that rests for a day after each that was in truth too bad."""
     simulator, memory, shadows, in_force = replay._simulator(), None, None, BASE  # noqa: SLF001
     for at in replay._instants(DAY):  # noqa: SLF001
-        since = simulator.now
+        since = at - DAY
         if at > replay.begin:
             memory = simulator.run(registry.policy(in_force), until=at, memory=memory)
         truth = [simulator.durations] * COPIES

@@ -237,6 +237,16 @@ def test_a_candidate_named_first_that_is_worse_than_the_baseline_is_not_preferre
     assert Autopilot(some, limits).decide(past, BASE).policy == BEST
 
 
+def test_a_preferred_candidate_must_reach_the_gain_itself(past: PastDays) -> None:
+    names = ("saf:backfill=easy", BEST)
+    trial = _Trial(past.last(QUICK.days), Autopilot(candidates(*names), QUICK), QUICK.copies)
+    weak, strong = (trial.gain(text, BASE) for text in names)
+    assert 1 < weak < strong
+    for gain, chosen in ((1.0, names[0]), ((weak + strong) / 2, BEST)):
+        limits = dataclasses.replace(QUICK, again=50.0, gain=gain)
+        assert Autopilot(candidates(*names), limits).decide(past, BASE).policy == chosen
+
+
 def test_a_limit_is_broken_beyond_chance_or_not_at_all(past: PastDays) -> None:
     """Of a thousand jobs the P99 depends on ten; the guard judges by the same rule."""
     trial = _Trial(past, Autopilot(candidates(), QUICK))

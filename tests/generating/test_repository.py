@@ -192,4 +192,7 @@ def test_an_hour_that_can_not_be_read_just_now_is_not_overwritten(tmp_path: Path
         patched.setattr("shunter.generating.repository.parquet_frame", lambda *_: (_ for _ in ()).throw(full))
         with pytest.raises(OSError, match="Too many open files"):
             WorkloadRepository(tmp_path).add(some_jobs(4, name="k"))
+        kept = WorkloadRepository(tmp_path)
+        assert not len(kept.read(jobs, 100 * HOUR))  # one bad sector must not keep others from being read
+        assert all("Too many open files" in problem for problem in kept.problems)
     assert len(WorkloadRepository(tmp_path).read(jobs, 100 * HOUR)) == 40

@@ -13,8 +13,8 @@ from busy_manager import busy
 
 from shunter import registry
 from shunter.drive import decide
-from shunter.errors import LiveError
-from shunter.live.backend import Rhythm, Round
+from shunter.errors import LiveError, PolicyError
+from shunter.live.backend import LiveBackend, Rhythm, Round
 from shunter.live.backing_out import back_out
 from shunter.live.controller import Mode, RoundResult
 from shunter.live.journal import ABANDONED, DONE, GUARD, INTENT, STOP, Journal
@@ -388,6 +388,76 @@ def test_who_began_last_and_the_last_switch_are_never_forgotten(tmp_path: Path, 
         assert log.in_force() == ""  # another controller has begun since
         assert policy_of(book) == "wfp3"
         assert log.last_at() == 1000.0
+
+
+def test_an_abandoned_switch_does_not_make_the_journal_forget_what_is_in_force(tmp_path: Path, monkeypatch) -> None:
+    with closing(Journal(tmp_path / "journal.db")) as book:
+        log = SwitchLog(book)
+        monkeypatch.setattr("time.time", lambda: 1000.0)
+        log.begin("auto in mode act", BASE, "first")
+        log.settle(log.intend(BASE, OTHER, "", ""), DONE)
+        log.settle(log.intend(OTHER, "saf", "", ""), ABANDONED)
+        monkeypatch.setattr("time.time", lambda: 1e9)
+        book.forget(90)
+        assert (log.in_force(), log.last_at()) == (OTHER, 1000.0)
+
+
+def test_an_undone_switch_is_written_down_before_the_next_one(tmp_path: Path, monkeypatch) -> None:
+    """Else the journal would say for good that the policy which failed is in force."""
+
+    def fails(backend: object, chosen: object, view: object, memory: object) -> None:
+        if chosen == policy(OTHER):
+            raise KeyError("odd job")
+        decide(backend, chosen, view, memory)
+
+    def locked(self: SwitchLog, number: int, state: str) -> None:
+        tries.append(state)
+        if len(tries) == 1 + 1:  # the first is that of the first policy that failed
+            raise JournalError("database is locked")
+        settle(self, number, state)
+
+    tries: list[str] = []
+    settle = SwitchLog.settle
+    monkeypatch.setattr("shunter.live.rounds.decide", fails)
+    monkeypatch.setattr(SwitchLog, "settle", locked)
+    journal = tmp_path / "journal.db"
+    control(busy(), journal, Scripted(("saf", BASE, OTHER, "saf", BASE)), rounds=4)
+    states = [state for _, _, state in log_of(journal)]
+    assert ABANDONED in states
+    assert INTENT not in states
+
+
+def test_a_policy_that_refuses_a_job_does_not_end_the_controller(tmp_path: Path, monkeypatch) -> None:
+    """Any user may submit such a job at any time; only a policy that has never decided ends with its message."""
+
+    def fails(backend: object, chosen: object, view: object, memory: object) -> None:
+        rounds.append(chosen)
+        if len(rounds) == refused_at:
+            raise PolicyError("the trace has jobs that want a share")
+        decide(backend, chosen, view, memory)
+
+    monkeypatch.setattr("shunter.live.rounds.decide", fails)
+    silences: list[LiveError] = []
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.0, 0.0), rounds=3)
+    rounds: list[object] = []
+    refused_at = 2
+    run(policy(BASE), busy(), tmp_path / "journal.db", settings, on_silence=silences.append)
+    assert ["want a share" in str(each) for each in silences] == [True]
+    rounds, refused_at = [], 1
+    with pytest.raises(PolicyError, match="want a share"):
+        run(policy(BASE), busy(), tmp_path / "other.db", settings)
+
+
+def test_what_a_failed_decision_planned_is_not_waited_for() -> None:
+    manager, chosen = busy(), policy(OTHER)
+    manager.end("1")
+    backend = LiveBackend(manager, Rhythm(0.0, 0.0))
+    view = backend.look()
+    assert view is not None
+    decide(backend, chosen, view, chosen.start(backend.cluster))
+    assert backend._starting
+    backend.forget_plan()
+    assert not backend._starting
 
 
 def test_a_full_disk_in_the_moment_of_a_switch_keeps_the_old_policy(tmp_path: Path, monkeypatch) -> None:

@@ -161,13 +161,13 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     say_about(setup, cluster, [work.given])
     with progress("adapting", "searches") as on_progress:
         found = work.run(on_progress)
+    say_stoppable(setup.trace, checkpointable or "", max(run.preemptions for run in found.runs.values()))
+    answer(found.as_dict(), lambda study: adapting_view(study, SOURCES[source]), json)
     if repository is not None:
         kept = WorkloadRepository(repository)
         kept.add(setup.trace)
         for problem in kept.problems:
             note(problem, "left out", "bold yellow")
-    say_stoppable(setup.trace, checkpointable or "", max(run.preemptions for run in found.runs.values()))
-    answer(found.as_dict(), lambda study: adapting_view(study, SOURCES[source]), json)
     if graph is not None:
         _draw(found.runs[SOURCES[source]], found.options.policy, graph)
 

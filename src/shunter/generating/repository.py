@@ -87,7 +87,7 @@ class WorkloadRepository:
         jobs = size = 0
         past = [path for path in self._files() if _hour(path) * HOUR < before]
         for path in reversed(past[-self.most_hours :]):
-            frame = self._read(path, _hour(path))
+            frame = self._readable(path)
             if frame is None:
                 continue
             jobs, size = jobs + len(frame), size + int(frame.estimated_size())
@@ -97,6 +97,14 @@ class WorkloadRepository:
                 break
             found.append(frame)
         return found[::-1]
+
+    def _readable(self, path: Path) -> pl.DataFrame | None:
+        """The jobs of a file; None, and a problem, also if it can't be read just now: all others are still of use."""
+        try:
+            return self._read(path, _hour(path))
+        except OSError as problem:
+            self.problems.append(f"{path.name}: {problem}"[:LONGEST_PROBLEM])
+            return None
 
     def _files(self) -> list[Path]:
         """Those of hours, the oldest first."""

@@ -192,6 +192,12 @@ class LiveBackend:
                 self._timer = min(self._timer, action.at)
         return refusals
 
+    def forget_plan(self) -> None:
+        """A decision failed: what it has planned to start is not to be waited for."""
+        if self._round is not None:
+            now = self._round.snapshot.now
+            self._starting = {job: planned for job, planned in self._starting.items() if planned[1] != now}
+
     def _too_many_stops(self, plan: Plan) -> list[Refusal]:
         """Refusals where a plan stops more jobs than are left of this hour: a part of them would make no room."""
         assert self._round is not None

@@ -171,7 +171,9 @@ class GuardWindow:
         """The base policy from the beginning of the window up to now."""
         machines = machines_of(self.begin.nodes)
         waited = {job.id for job in self.begin.jobs if job.waits}
-        jobs = [job for job in self.jobs.values() if machines.vc_of(job) is not None]
+        jobs = [  # the manager takes any number of GPUs for a job that it holds
+            job for job in self.jobs.values() if machines.vc_of(job) is not None and job.gpus <= machines.cluster.gpus
+        ]
         replica = Replica(
             self.begin, machines, Names(),
             [_as_it_came(job, job.submit) for job in jobs if job.id in waited],
@@ -286,6 +288,7 @@ class Guard:
         self.window: GuardWindow | None = None
         self.verdict: WaitComparison | None = None
         self.worse, self.why = 0, ""  # checks in a row, and what was wrong with the last one
+        self._decided = ""  # to hand the jobs back, which could not be written down yet
         self._due = -1.0  # the first check is made at once: it compiles, which is not held against it
 
     def seen(self, result: RoundResult) -> None:
@@ -295,13 +298,17 @@ class Guard:
             self.controller.doubt = ""
             self.window, self.worse = None, 0  # when the jobs are taken again, the comparison begins again too
             return
+        if self._decided:
+            self._hand_back(snapshot, self._decided)
+            result.paused = self.controller.paused
+            return
         if self.window is None or self.window.full(snapshot):  # bad checks still count: nodes may come and go
             self.window = GuardWindow(snapshot, round(self.tolerance.days * DAY_MS))
         self.window.note(snapshot)
         if time.monotonic() >= self._due:
             self._check(self.window)
             if self.worse >= self.tolerance.patience:
-                self._hand_back(snapshot)
+                self._act(snapshot)
         result.paused = self.controller.paused
         result.ratio = self.verdict.ratio(self.tolerance.slack) if self.verdict is not None else None
 
@@ -311,7 +318,8 @@ class Guard:
             found = window.verdict(self.base, self.tolerance.slack)
         except (ShunterError, *BAD_DATA) as problem:  # of the shadow: the controller continues, and reports it
             found = None
-            self.controller.journal.note("guard can't", str(problem) or type(problem).__name__)
+            with suppress(JournalError):
+                self.controller.journal.note("guard can't", str(problem) or type(problem).__name__)
         now = time.monotonic()
         every_s = self.tolerance.every_s
         rest_s = INTERVALS * self.controller.interval_s if every_s is None else every_s
@@ -327,14 +335,17 @@ class Guard:
     def _words(self) -> str:
         return f"{self.why}: {self.verdict} of {text(self.base)}"
 
-    def _hand_back(self, snapshot: Snapshot) -> None:
+    def _act(self, snapshot: Snapshot) -> None:
         words = f"{self._words()}, {self.worse} times in a row"
         if self.tolerance.duty is Duty.WATCH:
             self.worse = 0
             self.controller.journal.note("guard would", words)
             return
-        why = f"the guard has handed the jobs back: {words}"
+        self._decided = f"the guard has handed the jobs back: {words}"
+        self._hand_back(snapshot, self._decided)
+
+    def _hand_back(self, snapshot: Snapshot, why: str) -> None:
         self.controller.journal.note(GUARD, why)  # first: if it can't be written, the next round tries again
-        self.controller.paused, self.worse = why, 0
+        self.controller.paused, self._decided, self.worse = why, "", 0
         with suppress(UnreachableError):  # a round of a controller that is paused gives back what is still in force
             release(self.controller.manager, self.controller.journal, snapshot)

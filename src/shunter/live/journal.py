@@ -338,13 +338,15 @@ class Journal:
             said = f"select max(id) from events where kind in ('{GUARD}', '{STOP}', '{RESUME}')"
             began = f"select max(id) from events where kind = '{BEGIN}'"
             event, switch = "select max(id) from events", "select max(id) from switches"
+            made = f"{switch} where state != '{ABANDONED}'"
+            switches = f"{switch} union {made} union {made} and before != ''"
             return sum(
                 file.execute(f"delete from {where}", (before,)).rowcount
                 for where in (
                     f"acts where at < ? and handle not in ({alive})",
                     "hands_off where at < ? and handle not in (select handle from here)",
                     f"events where at < ? and id is not ({said}) and id is not ({began}) and id is not ({event})",
-                    f"switches where at < ? and id is not ({switch}) and id is not ({switch} where before != '')",
+                    f"switches where at < ? and id not in ({switches})",
                     "waits where at < ?",
                 )
             )

@@ -45,6 +45,7 @@ class Rounds:
         """Refuse a policy that can't run on a live cluster."""
         self.in_force = PolicyInForce(source_of(self.policy), self.backend, self.controller)
         self._switch: PolicySwitch | None = None
+        self._decided = False  # at least once
 
     def run(self, count: int = 0) -> None:
         """Run rounds until stopped, or up to a number; a round is never left halfway."""
@@ -61,10 +62,15 @@ class Rounds:
         try:
             self._switch = switching.consider(self.backend.current) or self._switch  # another policy may take over
             decide(self.backend, switching.policy, view, switching.memory)  # it plans on paper until its plan is empty
-        except BAD_DATA as problem:
+        except (ShunterError, *BAD_DATA) as problem:
+            undone = switching.undo(problem)
+            if isinstance(problem, ShunterError) and undone is None and not self._decided:
+                raise  # it has never worked
+            self.backend.forget_plan()
             self._failed("a decision", problem)
-            self._switch = switching.undo(problem) or self._switch
+            self._switch = undone or self._switch
             return False
+        self._decided = True
         wanted = self.backend.wanted()  # the order of the queue, what should start and where, what should stop
         try:
             if self.authority is not None:

@@ -122,6 +122,7 @@ class PolicyInForce:
     def _take(self, choice: PolicyChoice, wanted: PolicySwitch, back: bool) -> None:
         _check(choice.policy, self.backend)
         memory = choice.policy.start(self.backend.cluster, self.memory)  # it decides nothing yet
+        self.round_over()  # an undone switch that could not be noted: it must not be forgotten
         if self._noted:
             self._open = self._log.intend(wanted.before, wanted.policy, wanted.why, wanted.evidence, back=back)
             self._outcome = DONE

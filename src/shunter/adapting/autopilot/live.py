@@ -95,7 +95,7 @@ class LivePilot(PolicySource):
         self._search.close()
         ended = [*self._sent, *self._ended.take()]
         if ended and self._seen is not None:
-            with suppress(OSError, ShunterError):  # it ends in any case
+            with suppress(OSError, MemoryError, ShunterError):  # it ends in any case
                 kept = trace_of(ended, machines_of(self._seen.nodes), self._seen.now)
                 WorkloadRepository(self.folder).add(kept)
 

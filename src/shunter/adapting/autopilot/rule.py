@@ -21,7 +21,7 @@ from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.near_copies import near_times
 from shunter.adapting.objectives import OBJECTIVES, jct_of, rho_of
 from shunter.cluster import Cluster
-from shunter.errors import AbandonedError, PolicyError, RunError
+from shunter.errors import AbandonedError, InvariantError, PolicyError, RunError
 from shunter.generating.known_jobs import DAY, HOUR
 from shunter.model import Trace
 from shunter.params import build, param, settings_of
@@ -56,7 +56,7 @@ class AutopilotLimits:
     hours: float = param(24.0, "minimum hours between two switches", low=0.01, high=8760)
     gain: float = param(1.0, "how many times as good another policy must be to leave the baseline", low=1, high=100)
     again: float = param(1.1, "how many times as good another policy must be to leave a choice", low=1, high=100)
-    days: float = param(14.0, "maximum days of the past on which candidates are tried", low=0.01, high=84)
+    days: float = param(28.0, "maximum days of the past on which candidates are tried", low=0.01, high=84)
     least_days: float = param(7.0, "days of history required before any switch", low=0.01, high=84)
     least_jobs: int = param(200, "ended jobs required before any switch", low=1, high=1_000_000)
     check_days: float = param(4.0, "recent days on which a new choice must also be better", low=0.005, high=42)
@@ -282,7 +282,7 @@ class _Trial:
         twin = self._simulator.fork_with(durations)
         try:
             twin.run(registry.policy(text), budget=most_decisions(len(self.past.trace)))
-        except (AbandonedError, PolicyError):
+        except (AbandonedError, InvariantError, PolicyError):
             return None
         return None if twin.exhausted or np.isnan(jct_of(twin)).all() else twin
 
@@ -300,7 +300,8 @@ class _Trial:
         Which of several good policies did best on two weeks is mostly chance.
         """
         best, preferred = self.best(texts), self.pilot.candidates.preferred
-        good = math.isfinite(self.value(preferred)) and self.gain(preferred, self.pilot.candidates.baseline) > 1
+        gain = self.gain(preferred, self.pilot.candidates.baseline)
+        good = math.isfinite(self.value(preferred)) and gain > 1 and gain >= self.limits.gain
         return preferred if good and self.doubt(best, preferred) else best
 
     def doubt(self, best: str, choice: str) -> str:

@@ -126,8 +126,8 @@ class BackgroundSearch:
         try:
             with safe_path():
                 process.start()
-        except (OSError, ValueError) as problem:  # no more processes, no memory, or it died while it began
-            self._failed = str(problem)
+        except Exception as problem:  # no more processes, no memory, or it died while it began
+            self._failed = str(problem) or type(problem).__name__
         finally:
             far.close()
 
