@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -229,6 +230,12 @@ def test_the_candidate_named_first_is_chosen_unless_another_is_clearly_better(pa
     names = (BEST, "saf:backfill=easy")
     choices = [Autopilot(candidates(*order), limits).decide(past, BASE).policy for order in (names, names[::-1])]
     assert choices == list(names if again > 1 else choices[:1] * 2)
+
+
+def test_a_preferred_choice_says_what_was_better(past: PastDays) -> None:
+    some, limits = candidates("saf:backfill=easy", BEST), dataclasses.replace(QUICK, again=50.0)
+    why = Autopilot(some, limits).decide(past, BASE).why
+    assert re.search(rf"days before, and is preferred: {BEST} would be 1\.\d+ times as good, and 50 is needed$", why)
 
 
 @pytest.mark.parametrize("first", ["ljf", BASE])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import re
 import threading
 import time
 from contextlib import ExitStack, closing
@@ -159,7 +160,7 @@ def test_an_answer_that_is_too_old_is_dropped(tmp_path: Path) -> None:
     source = pilot(tmp_path, _search=Said(said()), _asked=time.monotonic() - 8000)
     source.begin("", None)
     assert offered(source, one_round()) == ""
-    assert "8000 s old" in source.remark
+    assert re.search(r"rests on data that is 8\d\d\d s old", source.remark)
 
 
 @pytest.mark.parametrize("text", ["evil_policy.Evil", "saf", "x" * 10_000, "sjf:estimate=oracle"])

@@ -60,8 +60,13 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
         ),
     ] = None,
     limits: Annotated[
-        str, typer.Option("--limits", metavar="K=V,...", help="objective, worst_p99, worst_fairness, hours, gain ...")
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            "--limits",
+            metavar="K=V,...",
+            help="worst_p99=1.5, worst_fairness=0.95, gain=1, hours=24, objective=jct ...",
+        ),
+    ] = None,
     every: Annotated[str, typer.Option("--every", metavar="T", help="Time between decisions: 1d, 7d.")] = "1d",
     rest: Annotated[str, typer.Option("--rest", metavar="T", help="Time from a hand-back to a resume.")] = "1d",
     repeat: Annotated[
@@ -100,7 +105,9 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
     step = milliseconds("--every", every, 0, "1d or 7d")
     if not step or step % DAY:
         raise RunError(f"--every must be a number of whole days, such as 1d or 7d, got '{every}'")
-    options = ReplayOptions(chosen, AutopilotLimits.of(limits), step, milliseconds("--rest", rest), seed)
+    options = ReplayOptions(
+        chosen, AutopilotLimits.of(",".join(limits or ())), step, milliseconds("--rest", rest), seed
+    )
     setup = set_up(
         trace, cluster, chosen.first if drop_unfit else (), format, on_bad_row or "fail", since=since or "",
         until=until or "", overhead=USUAL if overhead is None else overhead, load=load or "",

@@ -28,7 +28,9 @@ ModeOption: TypeAlias = Annotated[
 BaselineOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        metavar="P", autocompletion=policy_names, help="auto: the site's own policy; default: as Slurm is configured."
+        metavar="P",
+        autocompletion=policy_names,
+        help="With --policy auto: the site's own policy; default: as Slurm is configured.",
     ),
 ]
 CandidateOption: TypeAlias = Annotated[
@@ -36,14 +38,18 @@ CandidateOption: TypeAlias = Annotated[
     typer.Option(
         metavar="P",
         autocompletion=policy_names,
-        help="auto: it may choose this policy; repeatable, the first is preferred.",
+        help="With --policy auto: it may choose this policy; repeatable, the first is preferred.",
     ),
 ]
 LimitsOption: TypeAlias = Annotated[
-    str, typer.Option(metavar="K=V,...", help="auto: objective, worst_p99=1.5, worst_fairness=0.95, hours=24, gain ...")
+    list[str] | None,
+    typer.Option(
+        metavar="K=V,...", help="With --policy auto: worst_p99=1.5, worst_fairness=0.95, gain=1, hours=24 ..."
+    ),
 ]
 RepositoryOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="auto: where ended jobs are kept; default: beside the journal.")
+    Path | None,
+    typer.Option(metavar="DIR", help="With --policy auto: where ended jobs are kept; default: beside the journal."),
 ]
 
 # -- how often

@@ -92,7 +92,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     resume: given.ResumeOption = False,
     baseline: given.BaselineOption = None,
     candidate: given.CandidateOption = None,
-    limits: given.LimitsOption = "",
+    limits: given.LimitsOption = None,
     repository: given.RepositoryOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -111,7 +111,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.slurm.client import Client
     from shunter.slurm.manager import SlurmManager
 
-    autopilot = _AutopilotOptions(baseline, tuple(candidate or ()), limits, repository)
+    autopilot = _AutopilotOptions(baseline, tuple(candidate or ()), ",".join(limits or ()), repository)
     autopilot.check(policy)
     tolerance = Tolerance.of(guard, autopilot.tolerated(policy))
     if policy == AUTO and mode_named(mode) is Mode.ACT and (tolerance is None or tolerance.duty is not Duty.ON):

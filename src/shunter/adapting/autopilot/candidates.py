@@ -44,6 +44,8 @@ class Candidates:
         made = [registry.policy(text) for text in (baseline, *(texts or USUAL))]
         base, *others = (registry.text(policy) for policy in made)
         found = cls(tuple(dict.fromkeys(text for text in others if text != base)), base)
+        if not found.texts:
+            raise PolicyError(f"the only candidate is the baseline, '{base}'; name another one")
         for text in (*found.first, *(text for space in found.spaces for text in _drawn(space))):
             if why := _unusable(registry.policy(text)):
                 raise PolicyError(f"the autopilot can't choose '{text}': it {why}; name another candidate")
@@ -57,7 +59,7 @@ class Candidates:
     @property
     def preferred(self) -> str:
         """The candidate named first: another one must be clearly better on the past to be the first choice."""
-        return self.texts[0] if self.texts else self.baseline
+        return self.texts[0]
 
     @property
     def first(self) -> tuple[str, ...]:

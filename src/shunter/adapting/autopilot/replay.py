@@ -40,10 +40,11 @@ from shunter.generating.repository import with_past
 from shunter.model import Trace
 from shunter.protocols import Memory
 from shunter.report.finish_fairness import share_of_fair
-from shunter.report.so_far import JobsBetween
+from shunter.report.so_far import FEWEST_JOBS, JobsBetween
 from shunter.setup import Setup
 from shunter.sim.engine import Simulator
 from shunter.simulation import Draw, simulator_for
+from shunter.texts import counted
 from shunter.traces.checkpointable import with_checkpointable
 from shunter.world import F64, I64
 
@@ -205,6 +206,9 @@ def verdict(studies: Sequence[PilotStudy]) -> str:
     """What an operator should make of it, in words."""
     if why := next((study.undecided for study in studies if study.undecided), ""):
         return f"Can't tell whether the autopilot helps here, because {why}."
+    if (jobs := len(studies[0].submit)) < FEWEST_JOBS:
+        few = f"{counted(jobs, 'job')} came, and {FEWEST_JOBS} are needed"
+        return f"Can't tell whether the autopilot helps here, because {few}."
     means = {name: float(np.mean([study.runs[name].mean for study in studies])) for name in LABELS}
     over_base, over_fixed = means[BASELINE] / means[PILOT], means[FIXED] / means[PILOT]
     times = f"{over_base:.3f} times as good as the site's policy"
@@ -214,9 +218,11 @@ def verdict(studies: Sequence[PilotStudy]) -> str:
         return f"Don't use it here: it was {times}, by mean JCT."
     if over_base <= 1 + NOTABLE:
         return f"It gains nothing here: it was {times}, by mean JCT."
-    said = f"It was {times}, by mean JCT."
-    if abs(over_fixed - 1) <= NOTABLE:
-        said += f" You get the same without it, with the choice of Fixed: {studies[0].runs[FIXED].policy}."
+    said, fixed = f"It was {times}, by mean JCT.", studies[0].runs[FIXED].policy
+    if over_fixed < 1 - NOTABLE:
+        said += f" The choice of Fixed, which stays, was {1 / over_fixed:.3f} times as good as it: {fixed}."
+    elif over_fixed <= 1 + NOTABLE:
+        said += f" You get the same without it, with the choice of Fixed: {fixed}."
     return said + " One run is weak evidence: try --repeat 5, and other weeks." * (len(studies) == 1)
 
 
@@ -424,7 +430,7 @@ class _Flight:
     def decide(self, at: int) -> None:
         """Decide by what is known, unless the jobs are handed back."""
         if at < self._resumes:
-            why = "the guard has handed the jobs back"
+            why = "the guard has handed the jobs back, and the operator has not resumed yet (--rest)"
             self.decisions.append(ReplayedDecision(at, PilotAction.STAY, self.text, self.text, why, ""))
             return
         past = self.replay.past(self.simulator, at)

@@ -224,7 +224,7 @@ class Autopilot:
         elif gain < limits.gain and not left:
             why = f"{best} would be {gain:.3f} times as good, and {limits.gain:g} is needed"
         else:
-            why = f"it would have been {gain:.3f} times as good in the days before"
+            why = f"it would have been {gain:.3f} times as good in the days before{final.preference(best)}"
             return PilotVerdict(PilotAction.SWITCH, best, why, numbers)
         return PilotVerdict(PilotAction.STAY, in_force, why, numbers)
 
@@ -304,6 +304,13 @@ class _Trial:
         good = math.isfinite(self.value(preferred)) and gain > 1 and gain >= self.limits.gain
         return preferred if good and self.doubt(best, preferred) else best
 
+    def preference(self, choice: str) -> str:
+        """That a first choice is not the best, and why, to be added to a reason; "": it is."""
+        best = self.best(tuple(self.runs))
+        if choice != self.pilot.candidates.preferred or best == choice:
+            return ""
+        return f", and is preferred: {self.doubt(best, choice)}"
+
     def doubt(self, best: str, choice: str) -> str:
         """Why a choice is not left for what was better on the whole; "": it is."""
         gain, limits = self.gain(best, choice), self.limits
@@ -335,8 +342,9 @@ class _Trial:
         if found is None or base is None:
             return f"{text} did not come to an end"
         if (least := found.least_p99) > limits.worst_p99 * base.p99:
-            times = f"{found.p99 / base.p99:.2f} times the baseline's, and {least / base.p99:.2f} beyond chance"
-            return f"P99 of {text} would be {times}; at most {limits.worst_p99:g} times is allowed"
+            times, sure = found.p99 / base.p99, least / base.p99
+            allowed = f"at least {sure:.2f} with chance taken off; {limits.worst_p99:g} is allowed"
+            return f"P99 of {text} would be {times:.2f} times the baseline's, {allowed}"
         fair, base_fair = float(found.fair.mean()), float(base.fair.mean())
         if found.most_fair < limits.worst_fairness * base_fair:
             shares = f"{100 * fair:.1f} % of the jobs would have rho <= 1, and {100 * base_fair:.1f} %"

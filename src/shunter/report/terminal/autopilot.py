@@ -105,18 +105,26 @@ def _broken(found: Mapping[str, Any]) -> list[str]:
 
 
 def _decisions(decisions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each, but one for all days in a row on which a policy stayed: with the reason of the last."""
-    for kept, days in groupby(
-        decisions, lambda each: each["policy"] == each["before"] and (each["answer"], each["policy"])
-    ):
+    """A line for each, but one for all days in a row on which a policy stayed for the same kind of reason."""
+    for kept, days in groupby(decisions, _kind):
         of = list(days)
         first, last = of[0], of[-1]
         if kept and len(of) > 1:
-            yield f"day {first['day']:.4g} to {last['day']:.4g}: {last['answer']}: {last['policy']}: {last['why']}"
+            at_last = "" if first["why"] == last["why"] else "at last "
+            stayed = f"{last['answer']}: {last['policy']}: {at_last}{last['why']}"
+            yield f"day {first['day']:.4g} to {last['day']:.4g}: {stayed}"
             continue
         for each in of:
             change = f"{each['before']} -> {each['policy']}" if each["policy"] != each["before"] else each["before"]
             yield f"day {each['day']:.4g}: {each['answer']}: {change}: {each['why']}"
+
+
+def _kind(decision: Mapping[str, Any]) -> tuple[str, ...]:
+    """What tells days on which a policy stayed apart: the reason without its policies and numbers; (): it changed."""
+    if decision["policy"] != decision["before"]:
+        return ()
+    words = [word for word in decision["why"].split() if word.isalpha()]
+    return decision["answer"], decision["policy"], " ".join(words)
 
 
 def _lines(found: Mapping[str, Any]) -> list[str]:
