@@ -208,7 +208,10 @@ def test_a_choice_is_left_only_on_strong_evidence_and_the_baseline_on_any(
     """The first choice is the one that Fixed makes; to leave it, the last days and every copy must agree."""
     from shunter.adapting.autopilot import rule
 
-    some, loose = candidates(BEST, "ljf"), dataclasses.replace(QUICK, again=1.0, worst_p99=100, worst_fairness=0)
+    some, loose = (
+        candidates(BEST, "ljf"),
+        dataclasses.replace(QUICK, again=1.0, prefer=1.0, worst_p99=100, worst_fairness=0),
+    )
     monkeypatch.setattr(rule, "WORSE_LATELY", 100.0)
     monkeypatch.setattr(rule._Trial, doubt, lambda *_: False)
     found = Autopilot(some, loose).decide(past, "ljf")
@@ -223,24 +226,24 @@ def test_the_first_choice_is_that_of_fixed(past: PastDays) -> None:
     assert pilot.decide(past, BASE, budget=16).policy == pilot.best_fixed(past, 16)
 
 
-@pytest.mark.parametrize("again", [1.0, 50.0])
-def test_the_candidate_named_first_is_chosen_unless_another_is_clearly_better(past: PastDays, again: float) -> None:
+@pytest.mark.parametrize("prefer", [1.0, 50.0])
+def test_the_candidate_named_first_is_chosen_unless_another_is_clearly_better(past: PastDays, prefer: float) -> None:
     """Which of several good policies did best on two weeks is mostly chance."""
-    limits = dataclasses.replace(QUICK, again=again)
+    limits = dataclasses.replace(QUICK, prefer=prefer)
     names = (BEST, "saf:backfill=easy")
     choices = [Autopilot(candidates(*order), limits).decide(past, BASE).policy for order in (names, names[::-1])]
-    assert choices == list(names if again > 1 else choices[:1] * 2)
+    assert choices == list(names if prefer > 1 else choices[:1] * 2)
 
 
 def test_a_preferred_choice_says_what_was_better(past: PastDays) -> None:
-    some, limits = candidates("saf:backfill=easy", BEST), dataclasses.replace(QUICK, again=50.0)
+    some, limits = candidates("saf:backfill=easy", BEST), dataclasses.replace(QUICK, prefer=50.0)
     why = Autopilot(some, limits).decide(past, BASE).why
     assert re.search(rf"days before, and is preferred: {BEST} would be 1\.\d+ times as good, and 50 is needed$", why)
 
 
 @pytest.mark.parametrize("first", ["ljf", BASE])
 def test_a_candidate_named_first_that_is_worse_than_the_baseline_is_not_preferred(past: PastDays, first: str) -> None:
-    some, limits = candidates(first, BEST), dataclasses.replace(QUICK, again=50.0)
+    some, limits = candidates(first, BEST), dataclasses.replace(QUICK, prefer=50.0)
     assert Autopilot(some, limits).decide(past, BASE).policy == BEST
 
 
@@ -250,7 +253,7 @@ def test_a_preferred_candidate_must_reach_the_gain_itself(past: PastDays) -> Non
     weak, strong = (trial.gain(text, BASE) for text in names)
     assert 1 < weak < strong
     for gain, chosen in ((1.0, names[0]), ((weak + strong) / 2, BEST)):
-        limits = dataclasses.replace(QUICK, again=50.0, gain=gain)
+        limits = dataclasses.replace(QUICK, prefer=50.0, gain=gain)
         assert Autopilot(candidates(*names), limits).decide(past, BASE).policy == chosen
 
 
@@ -286,7 +289,7 @@ def test_a_choice_is_left_only_for_what_is_much_better(past: PastDays) -> None:
     first = Autopilot(some, QUICK).decide(past, BASE)
     assert first.answer is PilotAction.SWITCH
     (other,) = {BEST, "saf:backfill=easy"} - {first.policy}
-    loose, strict = (dataclasses.replace(QUICK, again=again) for again in (1.0, 50.0))
+    loose, strict = (dataclasses.replace(QUICK, again=again, prefer=again) for again in (1.0, 50.0))
     assert "50 is needed" in Autopilot(some, strict).decide(past, other).why
     assert "is needed" not in Autopilot(some, loose).decide(past, other).why
 

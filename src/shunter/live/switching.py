@@ -6,6 +6,8 @@ the old one.  A controller that was killed in between goes on with the new polic
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,6 +23,7 @@ from shunter.protocols import Memory, Policy
 from shunter.registry import text
 
 FAILED = "its first decision failed"
+REST_S = 24 * 3600  # until a policy whose first decision failed may be tried again
 BAD_DATA = (ArithmeticError, LookupError, MemoryError, ValueError)  # what a job's odd request may lead to
 
 
@@ -68,7 +71,7 @@ class PolicyInForce:
         self.memory = begun(self.policy, backend)
         self._open, self._outcome = 0, DONE  # the switch whose first round is not over, and what becomes of it then
         self._before: tuple[Policy, Memory] | None = None  # in the round of a switch: what was in force before
-        self._failing = ""  # a policy whose first decision failed
+        self._failed: dict[str, float] = {}  # policies whose first decision failed, and when (s)
         self._refused = ""
 
     @property
@@ -108,7 +111,7 @@ class PolicyInForce:
         wanted = PolicySwitch(self.text, text(choice.policy), choice.why, choice.evidence)
         if controller.doubt and not back:
             return self._refuse(wanted, f"the guard holds it back: {controller.doubt}")
-        if wanted.policy == self._failing and not back:
+        if time.monotonic() - self._failed.get(wanted.policy, -math.inf) < REST_S and not back:
             return self._refuse(wanted, FAILED)
         try:
             self._take(choice, wanted, back)
@@ -133,11 +136,12 @@ class PolicyInForce:
         """A decision failed: if it was the first one of a new policy, return to the old one; None: it was not."""
         if self._before is None:
             return None
-        self._failing, self._outcome = self.text, ABANDONED
+        failing, self._outcome = self.text, ABANDONED
+        self._failed[failing] = time.monotonic()
         (self.policy, self.memory), self._before = self._before, None
         with suppress(JournalError):
             self.round_over()  # if it can't be written now, a later round does
-        return PolicySwitch(self._failing, self.text, f"{FAILED}: {type(problem).__name__}")
+        return PolicySwitch(failing, self.text, f"{FAILED}: {type(problem).__name__}")
 
     def _refuse(self, wanted: PolicySwitch, why: str) -> PolicySwitch | None:
         """The old policy stays, which is reported once."""

@@ -56,6 +56,9 @@ class AutopilotLimits:
     hours: float = param(24.0, "minimum hours between two switches", low=0.01, high=8760)
     gain: float = param(1.0, "how many times as good another policy must be to leave the baseline", low=1, high=100)
     again: float = param(1.1, "how many times as good another policy must be to leave a choice", low=1, high=100)
+    prefer: float = param(
+        1.2, "how many times as good as the candidate named first another one must be", low=1, high=100
+    )
     days: float = param(28.0, "maximum days of the past on which candidates are tried", low=0.01, high=84)
     least_days: float = param(7.0, "days of history required before any switch", low=0.01, high=84)
     least_jobs: int = param(200, "ended jobs required before any switch", low=1, high=1_000_000)
@@ -314,8 +317,8 @@ class _Trial:
     def doubt(self, best: str, choice: str) -> str:
         """Why a choice is not left for what was better on the whole; "": it is."""
         gain, limits = self.gain(best, choice), self.limits
-        if gain < limits.again:
-            return f"{best} would be {gain:.3f} times as good, and {limits.again:g} is needed"
+        if gain < (need := limits.prefer if choice == self.pilot.candidates.preferred else limits.again):
+            return f"{best} would be {gain:.3f} times as good, and {need:g} is needed"
         if not self._surely(best, choice):
             return f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
         if not self._confirmed(best, choice):
