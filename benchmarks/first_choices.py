@@ -1,10 +1,10 @@
 """What an autopilot's first choice should go by: ``python -m benchmarks.first_choices [TRACE ...] [--machines X]``.
 
 For every two weeks of ``benchmarks.autopilot_weeks``, a policy is chosen by the days before and then stays.  A row is
-a way to choose: a candidate always, the best of a search on the last 14, 28 or 42 days, and the autopilot's own, which
+a way to choose: a candidate always, the best of 48 runs on the last 14, 28 or 42 days, and the autopilot's own, which
 prefers the candidate named first.  The numbers are how many times as good as the site's policy the choices were, in the
 geometric mean and at worst, on how many windows they were more than 1 % worse than it, and on how many they broke a
-limit.  No job may be stopped.
+limit in the mean of two copies.  Windows of which too little is known are left out.  No job may be stopped.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ def choices(replay: PilotReplay, past: PastDays) -> dict[str, str]:
     for days in SPANS:
         limits = dataclasses.replace(replay.options.limits, days=float(days))
         pilot, window = Autopilot(candidates, limits), past.last(days)
+        if pilot._unknown(past, window):  # noqa: SLF001
+            found[BEST.format(days)] = found[PREFERRED.format(days)] = BASE
+            continue
         few = (BASE, *_Trial(window, pilot).searched((BASE,), limits.budget))
         final = _Trial(window, pilot, limits.copies)
-        found[BEST.format(days)], found[PREFERRED.format(days)] = final.best(few), final.first_choice(few)
+        found[BEST.format(days)], found[PREFERRED.format(days)] = final.best(few), final.first_choice(few, 1.0)
     return {**{f"always {text}": text for text in candidates.texts}, **found}
 
 
@@ -69,14 +72,14 @@ def studied(machines: float, window: Window, _: Any) -> dict[str, tuple[float, b
 def main(*words: str) -> None:
     """A row per way to choose."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("traces", nargs="*", default=[*SITES], choices=[*SITES, "twins"], metavar="TRACE")
+    asked.add_argument("traces", nargs="*", default=[*SITES], metavar="TRACE", help=", ".join((*SITES, "twins")))
     asked.add_argument("--machines", type=float, default=1.0, help="share of each site's machines")
     asked.add_argument("--seed", type=int, default=1, help="the first of three seeds of each twin")
     options = asked.parse_args(words)
     found = [window for name in options.traces for window in windows(name, options.seed)]
     made = run_tasks(studied, options.machines, found, [1] * len(found), usable_cores(), lambda done, total: None)
     rows = [row for row in made if row]
-    print(f"{len(rows)} windows, in times as good as the site's policy")  # noqa: T201
+    print(f"{len(rows)} of {len(made)} windows, in times as good as the site's policy")  # noqa: T201
     print(f"{'choice':36}{'mean':>8}{'least':>8}{'below 0.99':>12}{'limits broken':>15}")  # noqa: T201
     for way in rows[0]:
         factors = np.array([row[way][0] for row in rows])

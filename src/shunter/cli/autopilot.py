@@ -86,7 +86,7 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:
     """Replay a trace with an autopilot that chooses policy and settings by what it knows of the past.
 
-    Side by side: the site's policy; Fixed, the best choice on the weeks before; the autopilot, which begins as the
+    Side by side: the site's policy; Fixed, the first choice on the weeks before; the autopilot, which begins as the
     site's policy; Optimal, which chooses as often by what really comes. A guard compares every day with a shadow.
     """
     format = with_columns(format, columns)  # noqa: A001

@@ -1,8 +1,8 @@
 """An autopilot on a recorded trace, week after week: at each decision it knows only the past.
 
-Beside it run the site's policy, the best fixed choice found on the weeks before, and an oracle that chooses as often
-by what really comes, within the same limits.  A guard compares each day with shadows of the baseline, which go on from
-where the autopilot left it.
+Beside it run the site's policy, the rule's first choice on the weeks before, which then stays, and an oracle that
+chooses as often by what really comes and keeps the limits to the letter.  A guard compares each day with shadows of the
+baseline, which go on from where the autopilot left it.
 """
 
 from __future__ import annotations
@@ -219,7 +219,9 @@ def verdict(studies: Sequence[PilotStudy]) -> str:
     if over_base <= 1 + NOTABLE:
         return f"It gains nothing here: it was {times}, by mean JCT."
     said, fixed = f"It was {times}, by mean JCT.", studies[0].runs[FIXED].policy
-    if over_fixed < 1 - NOTABLE:
+    if not all(study.within_limits(FIXED) for study in studies):
+        said += f" The choice of Fixed, {fixed}, broke a limit."
+    elif over_fixed < 1 - NOTABLE:
         said += f" The choice of Fixed, which stays, was {1 / over_fixed:.3f} times as good as it: {fixed}."
     elif over_fixed <= 1 + NOTABLE:
         said += f" You get the same without it, with the choice of Fixed: {fixed}."

@@ -57,7 +57,7 @@ class AutopilotLimits:
     gain: float = param(1.0, "how many times as good another policy must be to leave the baseline", low=1, high=100)
     again: float = param(1.1, "how many times as good another policy must be to leave a choice", low=1, high=100)
     prefer: float = param(
-        1.2, "how many times as good as the candidate named first another one must be", low=1, high=100
+        1.2, "how many times as good as the candidate named first another one must be, at least again", low=1, high=100
     )
     days: float = param(28.0, "maximum days of the past on which candidates are tried", low=0.01, high=84)
     least_days: float = param(7.0, "days of history required before any switch", low=0.01, high=84)
@@ -191,12 +191,12 @@ class Autopilot:
         return replace(verdict, evaluations=runs, seconds=seconds, shortlist=tuple(found))
 
     def best_fixed(self, past: PastDays, budget: int) -> str:
-        """The best choice on the past days, within the limits; the baseline where too little is known."""
+        """The first choice on the past days, for any gain; the baseline where too little is known."""
         window, base = past.last(self.limits.days), self.candidates.baseline
         if self._unknown(past, window):
             return base
         found = _Trial(window, self).searched((base,), budget)
-        return _Trial(window, self, self.limits.copies).first_choice((base, *found))
+        return _Trial(window, self, self.limits.copies).first_choice((base, *found), gain=1.0)
 
     def _unknown(self, past: PastDays, window: PastDays) -> str:
         """Why nothing can be decided; the window are the last days of the past, and may begin with a calm week."""
@@ -218,7 +218,7 @@ class Autopilot:
         """
         base, limits = self.candidates.baseline, self.limits
         left = in_force != base  # the baseline is left for any gain
-        best = final.best((in_force, base, *found)) if left else final.first_choice((base, *found))
+        best = final.best((in_force, base, *found)) if left else final.first_choice((base, *found), limits.gain)
         gain, numbers = final.gain(best, in_force), final.evidence(best, in_force)
         if best == in_force or (left and gain <= 1):
             why = trial.nothing_better(in_force)
@@ -297,14 +297,14 @@ class _Trial:
         """The best of these within the limits; of equals the first."""
         return min(texts, key=self.value)
 
-    def first_choice(self, texts: Sequence[str]) -> str:
+    def first_choice(self, texts: Sequence[str], gain: float) -> str:
         """What the baseline is left for: the candidate named first, or the best of these if it is clearly better.
 
-        Which of several good policies did best on two weeks is mostly chance.
+        What did best on some weeks was often worse afterwards than a good guess.
         """
         best, preferred = self.best(texts), self.pilot.candidates.preferred
-        gain = self.gain(preferred, self.pilot.candidates.baseline)
-        good = math.isfinite(self.value(preferred)) and gain > 1 and gain >= self.limits.gain
+        reached = self.gain(preferred, self.pilot.candidates.baseline)
+        good = math.isfinite(self.value(preferred)) and reached > 1 and reached >= gain
         return preferred if good and self.doubt(best, preferred) else best
 
     def preference(self, choice: str) -> str:
@@ -317,7 +317,8 @@ class _Trial:
     def doubt(self, best: str, choice: str) -> str:
         """Why a choice is not left for what was better on the whole; "": it is."""
         gain, limits = self.gain(best, choice), self.limits
-        if gain < (need := limits.prefer if choice == self.pilot.candidates.preferred else limits.again):
+        preferred = choice == self.pilot.candidates.preferred
+        if gain < (need := max(limits.again, limits.prefer if preferred else 1.0)):
             return f"{best} would be {gain:.3f} times as good, and {need:g} is needed"
         if not self._surely(best, choice):
             return f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
