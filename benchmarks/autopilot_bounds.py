@@ -3,9 +3,9 @@
 Of each window are printed how many times as good as the site's policy the choice of Fixed was on the weeks before (the
 evidence, and of its last days) and then was in truth; how many times as good as Fixed Optimal is, which chooses each
 week, and on copies whose run times differ by 1 %, with the same choices: what is left is less likely to be luck; the
-same of choices by what comes if jobs of the same day and size exchange their run times: the load to come is known, but not which jobs
-are the long ones; and how many times as good as Fixed a run of its choice is that is handed back for a day after each
-day that was in truth 5 % worse than every shadow of the site's policy.
+same of choices by what comes if jobs of the same day and size exchange their run times: the load to come is known, but
+not which jobs are the long ones; and how many times as good as Fixed a run of its choice is that is handed back for a
+day after each day that was in truth 5 % worse than every shadow of the site's policy.
 """
 
 from __future__ import annotations
