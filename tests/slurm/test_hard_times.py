@@ -462,7 +462,11 @@ def test_the_journal_forgets_what_is_over_and_nothing_that_is_needed(tmp_path) -
     assert book.forget(days=-1, present={"3"}) == 3  # of job 2 its act, of job 4 that it is left alone, an event
     assert {act.order.handle for act in book.acts()} == {"1", "3"}
     assert book.left_alone().keys() == {"3"}
-    assert [kind for _, kind, _ in book.events()] == ["guard", "end"]  # what the guard said, and the last one
+    assert [kind for _, kind, _ in book.events()] == [
+        "begin",
+        "guard",
+        "end",
+    ]  # who began, what the guard said, the last
 
 
 def test_a_round_that_fails_at_first_is_an_error_and_later_is_not(tmp_path) -> None:
