@@ -466,7 +466,7 @@ def test_the_journal_forgets_what_is_over_and_nothing_that_is_needed(tmp_path) -
         "begin",
         "guard",
         "end",
-    ]  # who began, what the guard said, the last
+    ]  # what is still needed
 
 
 def test_a_round_that_fails_at_first_is_an_error_and_later_is_not(tmp_path) -> None:
