@@ -558,6 +558,8 @@ def test_a_hand_back_that_can_not_be_written_down_is_tried_again(controller, mon
         snapshot = snapshot_at(NOW + at * SECOND, jobs, starts, length)
         with suppress(JournalError):  # a round reports it
             guard.seen(RoundResult(Round(at, snapshot, None, snapshot.jobs), []))
+        if failed:
+            guard._due = float("inf")  # it is tried again without another check, which might be a good one
     assert len(failed) == 2
     assert controller.paused
     assert controller.journal.handed_back() == controller.paused
