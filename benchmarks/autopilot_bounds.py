@@ -19,7 +19,7 @@ from shunter import registry
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.near_copies import near_times
 from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions
-from shunter.adapting.autopilot.rule import _Trial
+from shunter.adapting.autopilot.rule import PastTrial
 from shunter.adapting.autopilot.shadows import BaselineShadows
 from shunter.adapting.objectives import run_value
 from shunter.clusters.stop_costs import USUAL
@@ -105,7 +105,7 @@ def row(name: str, since: str, until: str, cluster: str = "") -> str:
     replay = replay_of(name, since, until, cluster)
     past = replay.past(replay._simulator(), replay.begin)  # noqa: SLF001
     fixed = replay.pilot.best_fixed(past, FIXED_RUNS)
-    trial = _Trial(past.last(replay.options.limits.days), replay.pilot, replay.options.limits.copies)
+    trial = PastTrial(past.last(replay.options.limits.days), replay.pilot, replay.options.limits.copies)
     evidence = [trial.gain(fixed, BASE, late) for late in (False, True)]
     stays: list[tuple[int, str]] = [(replay.begin, fixed)]
     chosen = [(each.at, each.policy) for each in replay.optimal(fixed).decisions]

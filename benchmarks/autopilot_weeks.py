@@ -5,7 +5,7 @@ autopilot is, and whether it reached its aims.  The last lines are means over al
 intervals over the weeks.  No job may be stopped, as on a live cluster; ``--stops`` allows it.  ``--machines 0.9`` takes
 a tenth of the machines away.  With ``--copies``, each row is the mean of runs with run times 1 % apart.  ``twins`` are
 made-up traces like the published ones.  ``--limits`` sets others for the autopilot and for Fixed.  ``--keep FILE``
-keeps rows as they come, so that a run can go on.
+keeps rows as they come, so that a run can go on; ``--against FILE`` compares with the Fixed of another version's rows.
 
 ``--next-hour`` prints another table: one that knows the next hour, chooses anew every hour among 40 candidates and
 keeps no limits, which is Optimal of ``shunter adapt``, and whether the autopilot gains half of what that one gains.
@@ -29,6 +29,7 @@ import numpy as np
 from shunter import registry
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.replay import (
+    AIM_FIXED,
     AIM_SHARE,
     BASELINE,
     FIXED,
@@ -264,6 +265,21 @@ def by_trace(rows: Sequence[Row]) -> Iterator[str]:
         yield f"| {site} | {len(weeks)} | {factors} | {worst[1]:.3f} | {total[FIXED] / total[OPTIMAL]:.3f} |"
 
 
+def against(rows: Sequence[Row], keep: str, terms: Terms) -> str:
+    """The autopilot beside the Fixed that another version chose, where both searched."""
+    pairs = [(row, Row.of(row.window, found)) for row in rows if (found := kept(keep, row.window, terms))]
+    pairs = [(row, other) for row, other in pairs if not row.undecided]
+    factors = [other.jct[FIXED] / row.jct[PILOT] for row, other in pairs]
+    asked = [(row, found) for (row, other), found in zip(pairs, factors, strict=True) if other.allowed]
+    missed = ", ".join(f"{row.about} {found:.3f}" for row, found in asked if found < AIM_FIXED)
+    reached = sum(found >= AIM_FIXED for _, found in asked)
+    mean = math.exp(float(np.mean(np.log(factors))))
+    return (
+        f"over the Fixed of {keep}: {mean:.3f} in the geometric mean of {len(pairs)} windows; {AIM_FIXED:g} times as"
+        f" good on {reached} of {len(asked)} where that one kept the limits; missed: {missed}"
+    )
+
+
 def next_hour_table(rows: Sequence[Row], found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What one that knows the next hour gains on Fixed, and whether the autopilot gains half of it where that is much.
 
@@ -331,6 +347,7 @@ def main(*words: str) -> None:
     asked.add_argument("--limits", default=LIMITS)
     asked.add_argument("--next-hour", action="store_true", help="beside one that knows the next hour")
     asked.add_argument("--keep", default="", metavar="FILE")
+    asked.add_argument("--against", default="", metavar="FILE", help="rows that another version has kept")
     options = asked.parse_args(words)
     if options.next_hour and options.copies > 1:
         asked.error("--next-hour has one run of each window; leave --copies out")
@@ -341,6 +358,8 @@ def main(*words: str) -> None:
     rows = [Row.of(window, record) for window, record in zip(found, records, strict=True)]
     print("| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|", *(row.line() for row in rows), sep="\n")  # noqa: T201
     print("", *summary(rows), "", *by_trace(rows), sep="\n")  # noqa: T201
+    if options.against:
+        print("", against(rows, options.against, terms), sep="\n")  # noqa: T201
     if options.next_hour:
         print("", *next_hour_table(rows, records), sep="\n")  # noqa: T201
 

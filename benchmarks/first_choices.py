@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.autopilot_weeks import BASE, SITES, Terms, Window, setup_of, windows
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions
-from shunter.adapting.autopilot.rule import Autopilot, AutopilotLimits, PastDays, _Trial
+from shunter.adapting.autopilot.rule import Autopilot, AutopilotLimits, PastDays, PastTrial
 from shunter.processes import run_tasks, usable_cores
 
 SPANS = (14, 28, 42)  # days
@@ -36,8 +36,8 @@ def choices(replay: PilotReplay, past: PastDays) -> dict[str, str]:
         if pilot._unknown(past, window):  # noqa: SLF001
             found[BEST.format(days)] = found[PREFERRED.format(days)] = BASE
             continue
-        few = (BASE, *_Trial(window, pilot).searched((BASE,), limits.budget))
-        final = _Trial(window, pilot, limits.copies)
+        few = (BASE, *PastTrial(window, pilot).searched((BASE,), limits.budget))
+        final = PastTrial(window, pilot, limits.copies)
         found[BEST.format(days)], found[PREFERRED.format(days)] = final.best(few), final.first_choice(few, 1.0)
     return {**{f"always {text}": text for text in candidates.texts}, **found}
 

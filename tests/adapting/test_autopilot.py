@@ -33,9 +33,9 @@ from shunter.adapting.autopilot.rule import (
     Autopilot,
     AutopilotLimits,
     PastDays,
+    PastTrial,
     PilotAction,
     PilotVerdict,
-    _Trial,
     past_days,
 )
 from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, WatchedDay
@@ -213,7 +213,7 @@ def test_a_choice_is_left_only_on_strong_evidence_and_the_baseline_on_any(
         dataclasses.replace(QUICK, again=1.0, prefer=1.0, worst_p99=100, worst_fairness=0),
     )
     monkeypatch.setattr(rule, "WORSE_LATELY", 100.0)
-    monkeypatch.setattr(rule._Trial, doubt, lambda *_: False)
+    monkeypatch.setattr(rule.PastTrial, doubt, lambda *_: False)
     found = Autopilot(some, loose).decide(past, "ljf")
     assert found.answer is PilotAction.STAY
     assert words in found.why
@@ -249,7 +249,7 @@ def test_a_candidate_named_first_that_is_worse_than_the_baseline_is_not_preferre
 
 def test_a_preferred_candidate_must_reach_the_gain_itself(past: PastDays) -> None:
     names = ("saf:backfill=easy", BEST)
-    trial = _Trial(past.last(QUICK.days), Autopilot(candidates(*names), QUICK), QUICK.copies)
+    trial = PastTrial(past.last(QUICK.days), Autopilot(candidates(*names), QUICK), QUICK.copies)
     weak, strong = (trial.gain(text, BASE) for text in names)
     assert 1 < weak < strong
     for gain, chosen in ((1.0, names[0]), ((weak + strong) / 2, BEST)):
@@ -259,7 +259,7 @@ def test_a_preferred_candidate_must_reach_the_gain_itself(past: PastDays) -> Non
 
 def test_a_limit_is_broken_beyond_chance_or_not_at_all(past: PastDays) -> None:
     """Of a thousand jobs the P99 depends on ten; the guard judges by the same rule."""
-    trial = _Trial(past, Autopilot(candidates(), QUICK))
+    trial = PastTrial(past, Autopilot(candidates(), QUICK))
     base, best = (trial.of(text) for text in (BASE, BEST))
     assert base is not None
     assert best is not None
@@ -267,16 +267,16 @@ def test_a_limit_is_broken_beyond_chance_or_not_at_all(past: PastDays) -> None:
     assert float(best.fair.mean()) < best.most_fair < 1
     for broken, times in ((False, best.p99 / base.p99 * 0.999), (True, best.least_p99 / base.p99 * 0.999)):
         limits = dataclasses.replace(QUICK, worst_p99=times, worst_fairness=0.0)
-        assert bool(_Trial(past, Autopilot(candidates(), limits)).outside(BEST)) is broken
+        assert bool(PastTrial(past, Autopilot(candidates(), limits)).outside(BEST)) is broken
     for broken, share in ((False, float(best.fair.mean())), (True, best.most_fair)):
         limits = dataclasses.replace(QUICK, worst_p99=100.0, worst_fairness=1.001 * share / float(base.fair.mean()))
-        assert bool(_Trial(past, Autopilot(candidates(), limits)).outside(BEST)) is broken
+        assert bool(PastTrial(past, Autopilot(candidates(), limits)).outside(BEST)) is broken
 
 
 def test_each_search_draws_other_settings(past: PastDays) -> None:
     pilot, tried = Autopilot(candidates("tiresias"), QUICK), []
     for now in (past.now, past.now, past.now + HOUR):
-        trial = _Trial(dataclasses.replace(past, now=now), pilot)
+        trial = PastTrial(dataclasses.replace(past, now=now), pilot)
         trial.searched((BASE,), 6)
         tried.append(set(trial.runs))
     assert tried[0] == tried[1]

@@ -70,6 +70,32 @@ def log_of(journal: Path) -> list[tuple[str, str, str]]:
         return [(each.before, each.policy, each.state) for each in SwitchLog(book).all()]
 
 
+@pytest.fixture
+def other_fails(monkeypatch) -> None:
+    """Each decision of ``OTHER``."""
+
+    def fails(backend: object, chosen: object, view: object, memory: object) -> None:
+        if chosen == policy(OTHER):
+            raise KeyError("odd job")
+        decide(backend, chosen, view, memory)
+
+    monkeypatch.setattr("shunter.live.rounds.decide", fails)
+
+
+def locked_at(monkeypatch, time: int) -> None:
+    """The journal is locked when a switch is settled for the nth time; 0: never."""
+
+    def locked(self: SwitchLog, number: int, state: str) -> None:
+        tries.append(state)
+        if len(tries) == time:
+            raise JournalError("database is locked")
+        settle(self, number, state)
+
+    tries: list[str] = []
+    settle = SwitchLog.settle
+    monkeypatch.setattr(SwitchLog, "settle", locked)
+
+
 def test_a_switch_is_noted_explained_and_done(tmp_path: Path) -> None:
     manager, journal = busy(), tmp_path / "journal.db"
     results = control(manager, journal, Scripted())
@@ -165,23 +191,10 @@ def test_a_policy_that_can_not_start_is_refused_and_the_old_one_goes_on(tmp_path
     assert log_of(tmp_path / "journal.db") == [("", BASE, DONE)]  # however often it is tried
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_a_policy_whose_first_decision_fails_gives_way_to_the_old_one(tmp_path: Path, monkeypatch, full: bool) -> None:
-    def fails(backend: object, chosen: object, view: object, memory: object) -> None:
-        if chosen == policy(OTHER):
-            raise KeyError("odd job")
-        decide(backend, chosen, view, memory)
-
-    def locked(self: SwitchLog, number: int, state: str) -> None:
-        if full and not unlocked:
-            unlocked.append(True)
-            raise JournalError("database is locked")
-        settle(self, number, state)
-
-    unlocked: list[bool] = []
-    settle = SwitchLog.settle
-    monkeypatch.setattr("shunter.live.rounds.decide", fails)
-    monkeypatch.setattr(SwitchLog, "settle", locked)
+@pytest.mark.usefixtures("other_fails")
+@pytest.mark.parametrize("locked", [0, 1])
+def test_a_policy_whose_first_decision_fails_gives_way_to_the_old_one(tmp_path: Path, monkeypatch, locked: int) -> None:
+    locked_at(monkeypatch, locked)
     journal, plan = tmp_path / "journal.db", (BASE, OTHER, OTHER, OTHER, "saf")
     results = control(busy(), journal, Scripted(plan), rounds=4)
     assert [result.policy for result in results] == [BASE, BASE, BASE, "saf"]
@@ -402,24 +415,10 @@ def test_an_abandoned_switch_does_not_make_the_journal_forget_what_is_in_force(t
         assert (log.in_force(), log.last_at()) == (OTHER, 1000.0)
 
 
+@pytest.mark.usefixtures("other_fails")
 def test_an_undone_switch_is_written_down_before_the_next_one(tmp_path: Path, monkeypatch) -> None:
     """Else the journal would say for good that the policy which failed is in force."""
-
-    def fails(backend: object, chosen: object, view: object, memory: object) -> None:
-        if chosen == policy(OTHER):
-            raise KeyError("odd job")
-        decide(backend, chosen, view, memory)
-
-    def locked(self: SwitchLog, number: int, state: str) -> None:
-        tries.append(state)
-        if len(tries) == 1 + 1:  # the first is that of the first policy that failed
-            raise JournalError("database is locked")
-        settle(self, number, state)
-
-    tries: list[str] = []
-    settle = SwitchLog.settle
-    monkeypatch.setattr("shunter.live.rounds.decide", fails)
-    monkeypatch.setattr(SwitchLog, "settle", locked)
+    locked_at(monkeypatch, 2)  # the second is that of the undone switch
     journal = tmp_path / "journal.db"
     control(busy(), journal, Scripted(("saf", BASE, OTHER, "saf", BASE)), rounds=4)
     states = [state for _, _, state in log_of(journal)]

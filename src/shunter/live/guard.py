@@ -296,7 +296,7 @@ class Guard:
         snapshot = result.round.snapshot
         if self.controller.paused:
             self.controller.doubt = ""
-            self.window, self.worse, self._decided = None, 0, ""  # when the jobs are taken again, all begins anew
+            self.window, self.worse, self._decided = None, 0, ""  # when the jobs are taken again, all begins again
             return
         if self._decided:
             self._hand_back(snapshot, self._decided)

@@ -177,7 +177,7 @@ class Autopilot:
         if since_switch_h < limits.hours:
             why = f"the last switch was {since_switch_h:.1f} h ago, and one per {limits.hours:g} h is allowed"
             return PilotVerdict(PilotAction.STAY, in_force, why, shortlist=kept)
-        trial = _Trial(window, self)
+        trial = PastTrial(window, self)
         base = trial.of(self.candidates.baseline)
         if base is None:
             return PilotVerdict(PilotAction.UNKNOWN, in_force, "the baseline could not be replayed", shortlist=kept)
@@ -185,7 +185,7 @@ class Autopilot:
             why = f"jobs hardly wait ({100 * max(base.waited, 0.0):.1f} % of their time)"
             return PilotVerdict(PilotAction.STAY, in_force, why, shortlist=kept)
         found = trial.searched((in_force, *kept), budget or limits.budget)
-        final = _Trial(window, self, limits.copies)
+        final = PastTrial(window, self, limits.copies)
         verdict = self._verdict(final, found, in_force, trial)
         runs, seconds = len(trial.runs) + limits.copies * len(final.runs), time.perf_counter() - begun
         return replace(verdict, evaluations=runs, seconds=seconds, shortlist=tuple(found))
@@ -195,8 +195,8 @@ class Autopilot:
         window, base = past.last(self.limits.days), self.candidates.baseline
         if self._unknown(past, window):
             return base
-        found = _Trial(window, self).searched((base,), budget)
-        return _Trial(window, self, self.limits.copies).first_choice((base, *found), gain=1.0)
+        found = PastTrial(window, self).searched((base,), budget)
+        return PastTrial(window, self, self.limits.copies).first_choice((base, *found), gain=1.0)
 
     def _unknown(self, past: PastDays, window: PastDays) -> str:
         """Why nothing can be decided; the window are the last days of the past, and may begin with a calm week."""
@@ -210,7 +210,7 @@ class Autopilot:
             return f"no job came in the last {limits.check_days:g} days, or none before them"
         return ""
 
-    def _verdict(self, final: _Trial, found: Sequence[str], in_force: str, trial: _Trial) -> PilotVerdict:
+    def _verdict(self, final: PastTrial, found: Sequence[str], in_force: str, trial: PastTrial) -> PilotVerdict:
         """What the finalists of a search lead to.
 
         Whether a choice in force keeps the limits is up to the guard, which sees what happened. What a replay says
@@ -253,7 +253,7 @@ def best_few(
     return [text for found, text in different.items() if math.isfinite(found)][:FINALISTS]
 
 
-class _Trial:
+class PastTrial:
     """The candidates on the same past days, and on copies of them with slightly other run times."""
 
     def __init__(self, past: PastDays, pilot: Autopilot, copies: int = 1) -> None:

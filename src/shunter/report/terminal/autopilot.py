@@ -120,7 +120,7 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _kind(decision: Mapping[str, Any]) -> tuple[str, ...]:
-    """What tells days on which a policy stayed apart: the reason without its policies and numbers; (): it changed."""
+    """The kind of a day on which a policy stayed: the reason without policies and numbers; (): it changed."""
     if decision["policy"] != decision["before"]:
         return ()
     words = [word for word in decision["why"].split() if word.isalpha()]
