@@ -587,10 +587,14 @@ class View:
         self._reports = reports  # the losses of a job up to a share of its declared work
         self.truth = truth  # true durations in ms, for a policy that declares itself an oracle; else None
 
-    def renumbering(self, rows: int) -> Renumbering:
-        """How rows have changed since a view with this many; all are gone, where that was another than the last."""
+    def moved_since(self, generation: int) -> I64:
+        """Where each row of the views of a generation is now, -1: gone; none: that is not known."""
+        return self.moved if self.moved is not None else np.zeros(0, np.int64)
+
+    def renumbering(self, rows: int, generation: int) -> Renumbering:
+        """How rows have changed since the views of a generation, with this many; all are gone where it is not known."""
         jobs = self.world.jobs.shape[1]
-        moved = self.moved if self.moved is not None else np.zeros(0, np.int64)
+        moved = self.moved_since(generation)
         if len(moved) != rows:
             moved = np.full(rows, -1, np.int64)  # there was a view that it did not see
         return Renumbering(moved, self.taken if self.taken is not None else np.full(jobs, -1, np.int64))

@@ -52,7 +52,7 @@ class Policy(Protocol):
         """A fresh memory, or one that continues from the memory of another configuration, which stays as it is.
 
         Several may continue from the same memory: copy what changes. Where jobs have other rows in the first view,
-        ``View.moved`` says which.
+        ``View.moved_since`` says which.
         """
 
     def decide(self, view: View, memory: Memory) -> Plan:

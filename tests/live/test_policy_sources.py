@@ -5,16 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from busy_manager import busy
 
 from shunter import registry
 from shunter.drive import decide
 from shunter.errors import LiveError, PolicyError
-from shunter.live.backend import LiveBackend, Rhythm, Round
+from shunter.live.backend import LiveBackend, LiveView, Rhythm, Round
 from shunter.live.backing_out import back_out
 from shunter.live.controller import Mode, RoundResult
 from shunter.live.journal import ABANDONED, DONE, GUARD, INTENT, STOP, Journal
@@ -26,6 +27,7 @@ from shunter.live.standing import places
 from shunter.live.switch_log import SwitchLog
 from shunter.live.tolerance import Tolerance
 from shunter.registry import policy
+from shunter.scheduling.queue.policy import queue_of
 from shunter.testing.memory_manager import MemoryManager
 
 BASE, OTHER = "fifo:backfill=easy", "sjf:estimate=limit"
@@ -457,6 +459,42 @@ def test_what_a_failed_decision_planned_is_not_waited_for() -> None:
     assert backend._starting
     backend.forget_plan()
     assert not backend._starting
+
+
+@pytest.mark.parametrize("renumbered", [False, True])
+def test_after_a_failed_decision_jobs_are_not_taken_for_others(renumbered: bool) -> None:
+    """As many jobs come as end; the policy failed before or after it had seen them."""
+    manager, chosen = busy(), policy("sjf:estimate=limit")
+    backend = LiveBackend(manager, Rhythm(0.0, 0.0))
+    memory = chosen.start(backend.cluster)
+
+    def look() -> LiveView:
+        manager.submit(4, 20)
+        view = backend.look()
+        assert isinstance(view, LiveView)
+        return view
+
+    def known() -> dict[str, float]:
+        return dict(zip((job.id for job in backend.current.jobs), queue_of(memory.form).estimate.tolist(), strict=True))
+
+    decide(backend, chosen, look(), memory)
+    backend.wanted()
+    queue_of(memory.form).estimate[:] = 1000 + np.arange(len(known()))  # as if they had been learned
+    learned = known()
+    for gone in ("3", "4"):
+        manager.jobs[gone] = replace(manager.jobs[gone], state="CANCELLED")
+        view = look()
+        if renumbered:
+            chosen.compiled(view, memory)
+        backend.forget_plan()
+    manager.jobs["5"] = replace(manager.jobs["5"], state="CANCELLED")
+    decide(backend, chosen, look(), memory)
+    after = known()
+    assert len(after) == len(learned)
+    stayed = after.keys() & learned.keys()
+    assert len(stayed) == 3
+    assert {job: after[job] for job in stayed} == {job: learned[job] for job in stayed}
+    assert not {*after.values()} & {learned[job] for job in learned.keys() - stayed}
 
 
 def test_a_full_disk_in_the_moment_of_a_switch_keeps_the_old_policy(tmp_path: Path, monkeypatch) -> None:

@@ -5,9 +5,10 @@ Nothing here changes a job: see ``rounds``.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -97,10 +98,18 @@ class LiveView(View):
     leases = False  # the manager has none
     order_wanted = True  # it becomes priorities
 
-    def __init__(self, replica: Replica, generation: int, moved: I64 | None, past: EndedHistory) -> None:
+    def __init__(
+        self, replica: Replica, generation: int, earlier: Mapping[int, Sequence[str]], past: EndedHistory
+    ) -> None:
+        """``earlier``: the jobs of views before this one, the last one last, by generation."""
         shown = replica.view
         super().__init__(shown.world, None, shown.names)
-        self.generation, self.moved, self._past = generation, moved, past
+        self.generation, self._earlier, self._rows, self._past = generation, earlier, replica.rows, past
+        self.moved = self.moved_since(max(earlier, default=0))
+
+    def moved_since(self, generation: int) -> I64:
+        """Where each row of the views of a generation is now; a policy that failed may remember an older one."""
+        return np.array([self._rows.get(job, -1) for job in self._earlier.get(generation, ())], np.int64)
 
     @cached_property
     def past(self) -> Trace | None:  # type: ignore[override]
@@ -135,6 +144,7 @@ class LiveBackend:
         self._replica: Replica | None = None
         self._requests: I64 = np.zeros(0, np.int64)  # of its jobs
         self._generation = 0
+        self._earlier: dict[int, list[str]] = {}  # jobs of the last view decided on and of the last one, by generation
         self._order: Sequence[int] | None = None  # of the waiting jobs in this round, where the policy has one
         self._starting: dict[str, tuple[tuple[int, ...], int]] = {}  # planned, and since when (ms)
         self._timer = w.NEVER
@@ -287,7 +297,7 @@ class LiveBackend:
         replica = Replica(
             snapshot, self._machines, self.names, waiting, ended=ended, stoppable=self._stoppable, widths=self._widths
         )
-        moved, requests = None, replica.simulator.world.jobs[REQUEST]  # users change their jobs at any time
+        requests = replica.simulator.world.jobs[REQUEST]  # users change their jobs at any time
         if (
             previous is None
             or previous.machines is not self._machines
@@ -296,9 +306,9 @@ class LiveBackend:
             or not np.array_equal(self._requests, requests)
         ):
             self._generation += 1
-            before = previous.jobs if previous is not None else ()
-            moved = np.array([replica.rows.get(job.id, -1) for job in before], np.int64)
-        view = LiveView(replica, self._generation, moved, self._past)
+        view = LiveView(replica, self._generation, self._earlier, self._past)
+        decided = dict(itertools.islice(self._earlier.items(), 1))
+        self._earlier = decided | {self._generation: [job.id for job in replica.jobs]}
         self._replica, self._requests = replica, requests
         self._round, self._order = (
             Round(self.number, snapshot, view, replica.jobs, scope=self.scope, looked=looked),
@@ -359,6 +369,7 @@ class LiveBackend:
         current, replica = self._round, self._replica
         assert current is not None
         assert replica is not None
+        self._earlier = {self._generation: self._earlier[self._generation]}
         order = current.view.pending.tolist() if self._order is None else self._order
         first = sorted(self._starting, key=lambda job: self._starting[job][1])
         current.ranking = [*first, *(replica.jobs[row].id for row in order)]

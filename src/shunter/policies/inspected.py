@@ -133,9 +133,10 @@ class Inspected(Compilable, Refits, Wraps, Holds, RemembersTraining):
 
     def compiled(self, view: View, memory: InspectedMemory) -> Compiled:
         """The order's compiled form with the inspector in it; made again when the order's is."""
+        before = memory.inner.generation
         made_of = self.inner.compiled(view, memory.inner)
         if memory.form is None or memory.made_of is not made_of:
-            memory.skips = _moved(memory.skips, view, len(made_of.memory.estimate))
+            memory.skips = _moved(memory.skips, view, len(made_of.memory.estimate), before)
             memory.made_of, memory.form = made_of, self._with_inspector(view, made_of, memory.skips)
             memory.plan = w.new_decision(view.world)
         return memory.form
@@ -157,11 +158,13 @@ class Inspected(Compilable, Refits, Wraps, Holds, RemembersTraining):
         return decided(self, view, memory)
 
 
-def _moved(skips: I64, view: View, jobs: int) -> I64:
+def _moved(skips: I64, view: View, jobs: int, generation: int) -> I64:
     """How often each job was made to wait, with the numbers that the jobs have now."""
-    moved = view.moved
-    if moved is None or len(moved) != len(skips):
-        return skips if len(skips) == jobs else np.zeros(jobs, np.int64)
+    if generation == view.generation and len(skips) == jobs:
+        return skips
+    moved = view.moved_since(generation)
+    if len(moved) != len(skips):
+        return np.zeros(jobs, np.int64)
     found = np.zeros(jobs, np.int64)
     found[moved[moved >= 0]] = skips[moved >= 0]
     return found

@@ -159,7 +159,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         """The model with what was seen so far, or as it was before the first job came."""
         seen = memory.learned
         if seen is not None and memory.generation != view.generation:
-            seen = seen.renumbered(view.renumbering(len(seen.expected)))
+            seen = seen.renumbered(view.renumbering(len(seen.expected), memory.generation))
         memory.lessons = memory.lessons or lessons_for(self.predictor, requests_of(view), None)
         if seen is not None and len(seen.expected) == view.world.jobs.shape[1]:
             return seen.copy()

@@ -192,7 +192,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
             before = memory if memory.form is not None else memory.previous
             previous = before.form if before is not None else None
             if previous is not None and before is not None and before.generation != view.generation:
-                rows = view.renumbering(len(queue_of(previous).estimate))
+                rows = view.renumbering(len(queue_of(previous).estimate), before.generation)
                 previous = previous._replace(memory=previous.memory.renumbered(rows))
             if previous is not None and before is not None and before.cluster.vcs != memory.cluster.vcs:
                 queue = queue_of(previous)

@@ -101,7 +101,7 @@ class Resizing(Compilable, Refits, Describes):
                 view.generation,
                 view.world.jobs.shape[1],
             ):
-                rows = view.renumbering(len(before.wanted))
+                rows = view.renumbering(len(before.wanted), memory.generation)
             own = self.own(view, before.own if before is not None else None, rows)
             state = state_for(view, self._step, self.lightest, self.careful, self.squeezes, own)
             if before is not None:
