@@ -1,0 +1,247 @@
+"""Replays of an autopilot, which knows only the past, and their command."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from piloted_site import BASE, BEST, QUICK, candidates
+from rich.console import Console
+from typer.testing import CliRunner
+
+from shunter.adapting.autopilot.replay import FIXED, OPTIMAL, PILOT, PilotReplay, ReplayOptions, repeated
+from shunter.adapting.autopilot.rule import Autopilot, PilotAction, PilotVerdict
+from shunter.adapting.autopilot.shadows import BaselineShadows
+from shunter.cli.main import app
+from shunter.generating.known_jobs import DAY, HOUR
+from shunter.model import Trace
+from shunter.report.terminal.autopilot import autopilot_view
+from shunter.setup import set_up
+from shunter.sim.engine import Simulator
+from shunter.testing.live import habitual
+
+
+@pytest.fixture(scope="module")
+def trace_file(tmp_path_factory) -> Path:
+    jobs = habitual(1200, 16, 1.1)
+    path = tmp_path_factory.mktemp("traces") / "jobs.csv"
+    rows = zip(jobs.submit // 1000, jobs.duration // 1000, jobs.gpus // 1000, jobs.limit // 1000, strict=True)
+    lines = [f"{at},{submit},{max(took, 1)},{gpus},{limit}" for at, (submit, took, gpus, limit) in enumerate(rows)]
+    path.write_text("job_id,submit,duration,gpus,limit\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def replay(trace_file: Path, **more) -> PilotReplay:
+    setup = set_up(trace_file, "2x8", since="+4", checkpointable="none")
+    return PilotReplay(setup, ReplayOptions(candidates(), QUICK, every=DAY, **more))
+
+
+def test_a_replay_begins_as_the_baseline_and_reaches_the_fixed_choice(trace_file: Path) -> None:
+    found = replay(trace_file).run()
+    first = found.runs[PILOT].decisions[0]
+    assert first.before == BASE
+    assert first.policy == found.runs[FIXED].policy
+    assert first.policy.startswith("sjf")
+    record = found.as_dict()
+    assert set(record["aims"]) == {"0.98 of Fixed", "half of Optimal - Fixed", "handed back after a bad day"}
+    assert found.over_fixed() >= 0.98
+    assert found.runs["optimal"].mean <= found.runs["baseline"].mean
+    assert not found.bad_days
+    assert record["aims"]["handed back after a bad day"] is None  # there was none
+
+
+def test_days_of_a_replay_end_when_days_end(trace_file: Path, monkeypatch) -> None:
+    """Not at the last event before: else the first day after a switch would never be judged again."""
+    seen: list[tuple[int, int]] = []
+
+    def compared(self: BaselineShadows, real: Simulator, guesses: object, since: int, until: int, limits: object):
+        seen.append((since, until))
+        return judged(self, real, guesses, since, until, limits)
+
+    judged = BaselineShadows.compared
+    monkeypatch.setattr(BaselineShadows, "compared", compared)
+    days = replay(trace_file)
+    run = days.piloted()
+    assert seen
+    assert all(until - since == DAY and (since - days.begin) % DAY == 0 for since, until in seen)
+    first = next(day for day in run.days if day.at == seen[1][1])
+    assert first.before > 0
+
+
+def test_optimal_keeps_the_limits_too(trace_file: Path) -> None:
+    setup = set_up(trace_file, "2x8", since="+4", checkpointable="none")
+    for worst, choices in ((10.0, {BASE, BEST}), (0.1, {BASE})):
+        limits = dataclasses.replace(QUICK, worst_p99=worst)
+        run = PilotReplay(setup, ReplayOptions(candidates(), limits, every=DAY)).optimal(BASE)
+        assert {each.policy for each in run.decisions} <= choices
+    assert run.decisions
+
+
+def test_copies_of_a_replay_have_other_run_times_and_a_mean(trace_file: Path) -> None:
+    studies = [replay(trace_file, copy=copy).run() for copy in (0, 1)]
+    found = repeated(studies)
+    by_copy = found["means"][FIXED]["over_baseline_by_copy"]
+    assert by_copy[0] != by_copy[1]
+    assert min(by_copy) <= found["means"][FIXED]["over_baseline"] <= max(by_copy)
+    assert found["means"][OPTIMAL]["over_fixed"] > 0
+    assert found["copies"] == 2
+    assert found["bad_days"] == sum(len(study.bad_days) for study in studies)
+    assert {day["copy"] for day in found["days"]} == {0, 1}
+
+
+def test_a_limit_that_was_broken_on_any_copy_is_reported(trace_file: Path) -> None:
+    found = repeated([replay(trace_file, copy=copy).run() for copy in (0, 1)])
+    found["means"]["autopilot"] |= {
+        "p99_of_baseline_by_copy": [1.0, 12.345],
+        "fairness_of_baseline_by_copy": [1.0, 0.25],
+    }
+    found["means"]["fixed"]["within_limits_by_copy"] = [True, False]
+    shown = Console(width=300, record=True, file=io.StringIO())
+    shown.print(autopilot_view(found))
+    text = shown.export_text()
+    assert "BROKE worst_p99 on 1 of 2 copies: P99 of the JCT was up to 12.3 times the site's; at most 10" in text
+    assert "BROKE worst_fairness on 1 of 2 copies" in text
+    assert "Fixed breaks the limits on 1 of 2 copies, so" in text
+    assert "of 2 copies with another policy" in text
+
+
+def test_what_comes_later_changes_no_decision_before(trace_file: Path, tmp_path: Path) -> None:
+    """Jobs that end or come after an instant may be anything: what is decided at it stays the same."""
+    one = replay(trace_file)
+    middle = one.begin + DAY
+    lines = trace_file.read_text().splitlines()
+    changed, runs, come = [lines[0] + ",failures,fail_after"], 0, 0
+    for row in lines[1:]:
+        name, submit, took, gpus, limit = row.split(",")
+        comes, ends = int(submit) * 1000 > middle, (int(submit) + int(took)) * 1000 > middle
+        runs, come = runs + (ends and not comes), come + comes
+        truth = (str(int(took) * 7), "3", took) if ends else (took, "0", "0")
+        changed.append(",".join((name, submit, truth[0], "1" if comes else gpus, limit, *truth[1:])))
+    assert come > 100
+    assert runs > 0  # jobs that are known, and that can't have ended
+    other_file = tmp_path / "other.csv"
+    other_file.write_text("\n".join(changed) + "\n")
+    two = replay(other_file)
+    decisions = [each.piloted().decisions for each in (one, two)]
+    before = [[each for each in some if each.at <= middle] for some in decisions]
+    assert before[0]
+    assert before[0] == before[1]
+
+
+def test_a_policy_that_does_harm_is_handed_back_within_a_day_and_rests(trace_file: Path, monkeypatch) -> None:
+    harmful = PilotVerdict(PilotAction.SWITCH, "ljf", "a bad idea")
+    monkeypatch.setattr(Autopilot, "decide", lambda *_: harmful)
+    run = replay(trace_file, rest=2 * DAY).piloted()
+    assert run.days[0].handed_back
+    back = run.decisions[1]
+    assert (back.before, back.policy) == ("ljf", BASE)
+    rests = [each for each in run.decisions if "handed the jobs back" in each.why]
+    assert rests
+    assert len(run.days) < 5  # it rests in between
+
+
+def test_the_last_day_on_which_jobs_come_is_judged_twice(trace_file: Path, monkeypatch) -> None:
+    harmful = PilotVerdict(PilotAction.SWITCH, "ljf", "a bad idea")
+    monkeypatch.setattr(Autopilot, "decide", lambda *_: harmful)
+    lenient = dataclasses.replace(QUICK, worst_day=100.0, worst_fairness=0.0, worst_p99=1000.0)
+    patient = replay(trace_file)
+    patient = PilotReplay(patient.setup, dataclasses.replace(patient.options, limits=lenient))
+    last = int(patient.setup.trace.submit[-1])
+    *_, closing, again = patient.piloted().days
+    assert closing.at - DAY < last <= closing.at
+    assert again.at == closing.at + DAY
+    assert again.before == pytest.approx(closing.true_least, rel=0.05)
+
+
+# ------------------------------------------------------------------------------------------- commands
+
+
+def test_the_command_prints_the_table_and_its_json(trace_file: Path) -> None:
+    words = ["autopilot", str(trace_file), "-c", "2x8", "--since", "+7", "--candidate", BEST, "--every", "1d"]
+    words += [
+        "--limits",
+        "days=4,least_days=1,check_days=0.5,least_jobs=50,budget=2,worst_p99=10",
+        "--checkpointable",
+        "none",
+    ]
+    said = CliRunner().invoke(app, [*words, "--json"])
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert list(found["runs"]) == ["baseline", "fixed", "autopilot", "optimal"]
+    assert found["runs"]["baseline"]["over_baseline"] == 1
+    shown = Console(width=200, record=True, file=io.StringIO())
+    shown.print(autopilot_view(found))
+    text = shown.export_text()
+    assert "aim '0.98 of Fixed': " in text
+    assert "BROKE" not in text
+    found["runs"]["autopilot"] |= {"within_limits": False, "p99_of_baseline": 12.345}
+    shown.print(autopilot_view(found))
+    text = shown.export_text()
+    assert "THE AUTOPILOT BROKE worst_p99: P99 of the JCT was 12.3 times the site's; at most 10 is allowed" in text
+    assert "BROKE worst_fairness" not in text
+    found["runs"]["autopilot"] |= {"p99_of_baseline": 1.0, "fairness_of_baseline": 0.9}
+    shown.print(autopilot_view(found))
+    text = shown.export_text()
+    assert "BROKE worst_fairness: the share of jobs with rho <= 1 was 0.9 times the site's; at least 0.95" in text
+    assert "BROKE worst_p99" not in text
+
+
+def test_a_site_where_no_job_is_fair_has_no_fairness_to_compare_with(tmp_path: Path) -> None:
+    """All jobs take twice as long on its slow GPUs as alone on others, so that rho is above 1."""
+    slow = tmp_path / "slow.toml"
+    slow.write_text('[[nodes]]\ncount = 1\ngpus = 8\ntype = "old"\n[speeds]\nold = 0.5\n')
+    rows = np.arange(30)
+    jobs = Trace.of("x", [*map(str, rows)], submit=rows * 2 * HOUR, duration=rows * 0 + HOUR // 4, gpus=rows * 0 + 1000)
+    study = PilotReplay(set_up(jobs, str(slow), ()), ReplayOptions(candidates(), QUICK)).run()
+    assert study.runs["baseline"].fair == 0
+    found = study.as_dict()
+    assert found["runs"]["autopilot"]["fairness_of_baseline"] is None
+    found["runs"]["autopilot"]["p99_of_baseline"] = 20.0
+    found["undecided"] = ""
+    shown = Console(width=300, record=True, file=io.StringIO())
+    shown.print(autopilot_view(found))
+    text = shown.export_text()
+    assert "BROKE worst_p99" in text
+    assert "BROKE worst_fairness" not in text
+
+
+@pytest.mark.parametrize(
+    ("limits", "cluster", "why"),
+    [
+        ("least_jobs=5000", "2x8", "jobs have ended in the last 4 days, and 5000 are needed"),
+        ("least_jobs=50", "64x8", "jobs hardly wait"),
+    ],
+)
+def test_an_autopilot_that_never_searched_can_not_tell_its_aims(trace_file: Path, limits, cluster, why) -> None:
+    words = ["autopilot", str(trace_file), "-c", cluster, "--since", "+7", "--candidate", BEST, "--json"]
+    said = CliRunner().invoke(app, [*words, "--limits", f"days=4,least_days=1,check_days=0.5,budget=2,{limits}"])
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert set(found["aims"].values()) == {None}
+    shown = Console(width=200, record=True, file=io.StringIO())
+    shown.print(autopilot_view(found))
+    aims = [line for line in shown.export_text().splitlines() if " aim '" in line]
+    assert len(aims) == 3
+    assert all("can't tell, because" in line and why in line for line in aims)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["autopilot", "TRACE", "-c", "2x8", "--every", "5h"], "whole days"),
+        (["autopilot", "TRACE"], "there is no cluster"),
+        (["autopilot", "TRACE", "-c", "2x8", "--candidate", "os.path"], "can't choose 'os.path'"),
+        (["autopilot", "TRACE", "-c", "2x8", "--limits", "hours=never"], "--limits"),
+        (["slurm", "run", "--policy", "sjf", "--candidate", "saf"], "are for --policy auto"),
+        (["slurm", "run", "--policy", "auto", "--limits", "x=1"], "--limits"),
+    ],
+)
+def test_mistakes_are_reported(trace_file: Path, words: list[str], problem: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "none"))
+    said = CliRunner().invoke(app, [str(trace_file) if word == "TRACE" else word for word in words])
+    assert said.exit_code == 2
+    assert problem in " ".join(said.output.split()) or problem in str(said.exception)
