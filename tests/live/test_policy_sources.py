@@ -207,6 +207,23 @@ def test_a_policy_whose_first_decision_fails_gives_way_to_the_old_one(tmp_path: 
         assert policy_of(book) == "saf"
 
 
+@pytest.mark.usefixtures("other_fails")
+@pytest.mark.parametrize("state", [INTENT, DONE])
+def test_a_policy_that_fails_after_a_restart_gives_way_to_the_baseline(tmp_path: Path, state: str) -> None:
+    """Else a controller that was killed in the first round of a policy which always fails could never start again."""
+    journal = tmp_path / "journal.db"
+    with closing(Journal(journal)) as book:
+        log = SwitchLog(book)
+        log.begin("it begins", BASE, "first")
+        log.settle(log.intend(BASE, OTHER, "the script says so", ""), state)
+    results = control(busy(), journal, Scripted((OTHER,)), rounds=2)
+    assert [result.policy for result in results] == [BASE, BASE]
+    assert results[0].switch.refused == "its first decision failed"  # the source wants it at once again
+    assert log_of(journal)[-1] == (OTHER, BASE, DONE)
+    with closing(Journal(journal)) as book:
+        assert policy_of(book) == BASE
+
+
 def test_a_policy_that_fails_later_stays(tmp_path: Path, monkeypatch) -> None:
     """Its first round was done, so one odd job does not end it."""
     failed: list[object] = []

@@ -63,7 +63,7 @@ class Rounds:
             self._switch = switching.consider(self.backend.current) or self._switch  # another policy may take over
             decide(self.backend, switching.policy, view, switching.memory)  # it plans on paper until its plan is empty
         except (ShunterError, *BAD_DATA) as problem:
-            undone = switching.undo(problem)
+            undone = switching.undo(problem, begins=not self._decided)
             if isinstance(problem, ShunterError) and undone is None and not self._decided:
                 raise  # it has never worked
             self.backend.forget_plan()

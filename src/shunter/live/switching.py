@@ -132,16 +132,30 @@ class PolicyInForce:
         self._before = None if back else (self.policy, self.memory)
         self.policy, self.memory = choice.policy, memory
 
-    def undo(self, problem: Exception) -> PolicySwitch | None:
-        """A decision failed: if it was the first one of a new policy, return to the old one; None: it was not."""
-        if self._before is None:
+    def undo(self, problem: Exception, begins: bool) -> PolicySwitch | None:
+        """A decision failed: if it was the first one of a policy, return to what was in force before; None: it was not.
+
+        ``begins``: nothing was decided since the controller began.  Then the policy is what an earlier one had in
+        force, which may have been killed in its first round, and the baseline takes its place.
+        """
+        before = self._baseline() if begins else self._before
+        if before is None:
             return None
-        failing, self._outcome = self.text, ABANDONED
+        failing, why = self.text, f"{FAILED}: {type(problem).__name__}"
         self._failed[failing] = time.monotonic()
-        (self.policy, self.memory), self._before = self._before, None
+        (self.policy, self.memory), self._before, self._outcome = before, None, DONE if begins else ABANDONED
         with suppress(JournalError):
+            if begins and self._noted:
+                self._open = self._log.intend(failing, self.text, why, "", back=True)
             self.round_over()  # if it can't be written now, a later round does
-        return PolicySwitch(failing, self.text, f"{FAILED}: {type(problem).__name__}")
+        return PolicySwitch(failing, self.text, why)
+
+    def _baseline(self) -> tuple[Policy, Memory] | None:
+        """What a controller returns to if its first policy can't decide; None: there is nothing else."""
+        choice = self.source.hand_back(FAILED)
+        if choice is None or text(choice.policy) == self.text:
+            return None
+        return choice.policy, begun(choice.policy, self.backend)
 
     def _refuse(self, wanted: PolicySwitch, why: str) -> PolicySwitch | None:
         """The old policy stays, which is reported once."""
