@@ -177,12 +177,16 @@ def test_the_command_prints_the_table_and_its_json(trace_file: Path) -> None:
     shown.print(autopilot_view(found))
     text = shown.export_text()
     assert "aim '0.98 of Fixed': " in text
+    assert f"{100 * found['runs']['fixed']['fair']:.1f}" in text
+    assert "chosen by the share" not in text
     assert "BROKE" not in text
+    found["limits"]["objective"] = "rho"
     found["runs"]["autopilot"] |= {"within_limits": False, "p99_of_baseline": 12.345}
     shown.print(autopilot_view(found))
     text = shown.export_text()
     assert "THE AUTOPILOT BROKE worst_p99: P99 of the JCT was 12.3 times the site's; at most 10 is allowed" in text
     assert "BROKE worst_fairness" not in text
+    assert "chosen by the share of jobs with rho <= 1" in text
     found["runs"]["autopilot"] |= {"p99_of_baseline": 1.0, "fairness_of_baseline": 0.9}
     shown.print(autopilot_view(found))
     text = shown.export_text()

@@ -109,6 +109,11 @@ def test_a_misspelled_candidate_is_told_the_nearest_that_can_be_chosen() -> None
     assert "elastic" not in str(refused.value)
 
 
+def test_a_second_name_of_a_policy_is_told_the_first() -> None:
+    with pytest.raises(PolicyError, match="can't choose 'express'; it is 'gittins'; name that one"):
+        candidates("express")
+
+
 # ------------------------------------------------------------------------------------------- when it switches
 
 

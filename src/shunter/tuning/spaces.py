@@ -141,14 +141,20 @@ def spaces_of(policy: str) -> list[PolicySpace]:
 def choosable() -> list[str]:
     """Our policies that any site can use: they know no truth, share no GPU, let no node sleep, and need no file."""
     found = []
-    classes = [registry.policy_class(name) for name in registry.names()]
-    for name, cls in zip(registry.names(), classes, strict=True):
+    for name in registry.names():
+        cls = registry.policy_class(name)
         ours = cls.__module__.startswith("shunter.") and name not in NOT_OURS
-        if not ours or issubclass(cls, Shares | Wraps) or any(_renames(cls, other) for other in classes):
+        if not ours or issubclass(cls, Shares | Wraps) or first_name(name):
             continue
         if _is_usable(registry.policy(name)):
             found.append(name)
     return found
+
+
+def first_name(name: str) -> str:
+    """The policy of which this name is a second one, such as ``gittins`` of ``express``; "": there is none."""
+    cls = registry.policy_class(name)
+    return next((other for other in registry.names() if _renames(cls, registry.policy_class(other))), "")
 
 
 def _renames(cls: type, other: type) -> bool:

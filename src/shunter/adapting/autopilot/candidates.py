@@ -19,7 +19,7 @@ from shunter.params import Among, Between, Growing, named
 from shunter.protocols import Policy
 from shunter.scheduling.resizing.policy import Resizing
 from shunter.seeding import rng
-from shunter.tuning.spaces import PolicySpace, SearchedParam, choosable, space_of
+from shunter.tuning.spaces import PolicySpace, SearchedParam, choosable, first_name, space_of
 
 USUAL = ("saf:backfill=easy", "sjf:backfill=easy", "wfp3:backfill=easy", "srsf", "tiresias")
 DRAWS = 50  # settings drawn from a space, to see whether it has more than one, and whether all can be used
@@ -40,7 +40,9 @@ class Candidates:
             name = named(text)[0]
             why = _unusable(registry.policy(text)) if name in registry.names() else ""
             if name not in known and not why:
-                raise PolicyError(f"the autopilot can't choose '{name}'; {did_you_mean(name, _usable(known))}")
+                other = first_name(name) if name in registry.names() else ""
+                instead = f"it is '{other}'; name that one" if other else did_you_mean(name, _usable(known))
+                raise PolicyError(f"the autopilot can't choose '{name}'; {instead}")
         made = [registry.policy(text) for text in (baseline, *(texts or USUAL))]
         base, *others = (registry.text(policy) for policy in made)
         found = cls(tuple(dict.fromkeys(text for text in others if text != base)), base)

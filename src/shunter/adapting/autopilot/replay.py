@@ -178,6 +178,7 @@ class PilotStudy:
             "over_fixed": self.over_fixed(name),
             "over_baseline": base.mean / run.mean,
             "p99_of_baseline": run.p99 / base.p99,
+            "fair": run.fair,
             "fairness_of_baseline": run.fair / base.fair if base.fair else None,
             "within_limits": self.within_limits(name),
             "switches": sum(each.policy != each.before for each in run.decisions),

@@ -55,9 +55,9 @@ class AutopilotLimits:
     )
     hours: float = param(24.0, "minimum hours between two switches", low=0.01, high=8760)
     gain: float = param(1.0, "how many times as good another policy must be to leave the baseline", low=1, high=100)
-    again: float = param(1.1, "how many times as good another policy must be to leave a choice", low=1, high=100)
+    again: float = param(2.0, "how many times as good another policy must be to leave a choice", low=1, high=100)
     prefer: float = param(
-        1.2, "how many times as good as the candidate named first another one must be, at least again", low=1, high=100
+        1.2, "how many times as good as the candidate named first another first choice must be", low=1, high=100
     )
     days: float = param(28.0, "maximum days of the past on which candidates are tried", low=0.01, high=84)
     least_days: float = param(7.0, "days of history required before any switch", low=0.01, high=84)
@@ -222,7 +222,7 @@ class Autopilot:
         gain, numbers = final.gain(best, in_force), final.evidence(best, in_force)
         if best == in_force or (left and gain <= 1):
             why = trial.nothing_better(in_force)
-        elif left and (doubt := final.doubt(best, in_force)):
+        elif left and (doubt := final.doubt(best, in_force, limits.again)):
             why = doubt
         elif gain < limits.gain and not left:
             why = f"{best} would be {gain:.3f} times as good, and {limits.gain:g} is needed"
@@ -305,25 +305,24 @@ class PastTrial:
         best, preferred = self.best(texts), self.pilot.candidates.preferred
         reached = self.gain(preferred, self.pilot.candidates.baseline)
         good = math.isfinite(self.value(preferred)) and reached > 1 and reached >= gain
-        return preferred if good and self.doubt(best, preferred) else best
+        return preferred if good and self.doubt(best, preferred, self.limits.prefer) else best
 
     def preference(self, choice: str) -> str:
         """That a first choice is not the best, and why, to be added to a reason; "": it is."""
         best = self.best(tuple(self.runs))
         if choice != self.pilot.candidates.preferred or best == choice:
             return ""
-        return f", and is preferred: {self.doubt(best, choice)}"
+        return f", and is preferred: {self.doubt(best, choice, self.limits.prefer)}"
 
-    def doubt(self, best: str, choice: str) -> str:
-        """Why a choice is not left for what was better on the whole; "": it is."""
-        gain, limits = self.gain(best, choice), self.limits
-        preferred = choice == self.pilot.candidates.preferred
-        if gain < (need := max(limits.again, limits.prefer if preferred else 1.0)):
+    def doubt(self, best: str, choice: str, need: float) -> str:
+        """Why something else is not taken in place of a choice although it was better on the whole; "": it is."""
+        gain = self.gain(best, choice)
+        if gain < need:
             return f"{best} would be {gain:.3f} times as good, and {need:g} is needed"
         if not self._surely(best, choice):
             return f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
         if not self._confirmed(best, choice):
-            return f"{best} was not better in the last {limits.check_days:g} days"
+            return f"{best} was not better in the last {self.limits.check_days:g} days"
         return ""
 
     def value(self, text: str) -> float:

@@ -18,13 +18,14 @@ AIMS = {True: "yes", False: "NO", None: "does not apply"}
 def autopilot_view(found: Mapping[str, Any]) -> RenderableType:
     """A study (see ``PilotStudy.as_dict``)."""
     made = table(
-        "policy", "JCT\nmean", "JCT\np99", "times as good\nas Fixed", "times as good as\nthe site's", "switches"
-    )
+        "policy", "JCT\nmean", "JCT\np99", "rho <= 1\n% of jobs", "times as good\nas Fixed",
+        "times as good as\nthe site's", "switches",
+    )  # fmt: skip
     for run in found["runs"].values():
         jct = run["jct_s"]
         made.add_row(
-            Text(run["label"]), duration(jct["mean"]), duration(jct["p99"]), f"{run['over_fixed']:.3f}",
-            f"{run['over_baseline']:.3f}", f"{run['switches']:,}",
+            Text(run["label"]), duration(jct["mean"]), duration(jct["p99"]), f"{100 * run['fair']:.1f}",
+            f"{run['over_fixed']:.3f}", f"{run['over_baseline']:.3f}", f"{run['switches']:,}",
         )  # fmt: skip
     weeks = table("mean JCT, by week of submission", *(str(at + 1) for at in range(len(_weeks(found, "fixed")))))
     for name, run in found["runs"].items():
@@ -134,6 +135,8 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         f"Fixed, found on the weeks before: {found['runs']['fixed']['policy']}",
         "Only 'Optimal' knows what comes.",
     ]
+    if found["limits"]["objective"] != "jct":
+        lines.append("Policies are chosen by the share of jobs with rho <= 1; 'times as good' is by mean JCT")
     lines += [*_decisions(found["decisions"]), *_days(found)]
     if found["undecided"]:
         return [*lines, *(f"aim '{name}': can't tell, because {found['undecided']}" for name in found["aims"])]
