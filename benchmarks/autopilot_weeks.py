@@ -253,8 +253,11 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
 
 def by_trace(rows: Sequence[Row]) -> Iterator[str]:
     """Sums over all weeks of each trace on which it searched: one good window can make up for several bad ones."""
-    yield "| all weeks | windows | over Fixed | at worst | over the site's | at worst | Optimal over Fixed |"
-    yield "|---" * 7 + "|"
+    yield (
+        "| all weeks | windows | over Fixed | at worst | over the site's | at worst | Optimal over Fixed |"
+        " 0.98 of Fixed | half of Optimal - Fixed |"
+    )
+    yield "|---" * 9 + "|"
     for site in dict.fromkeys(row.window.site for row in rows):
         weeks = [row for row in rows if row.window.site == site and not row.undecided]
         if not weeks:
@@ -262,7 +265,10 @@ def by_trace(rows: Sequence[Row]) -> Iterator[str]:
         total = {name: sum(row.jct[name] * row.jobs for row in weeks) for name in weeks[0].jct}
         worst = [min(row.over(base) for row in weeks) for base in (FIXED, BASELINE)]
         factors = f"{total[FIXED] / total[PILOT]:.3f} | {worst[0]:.3f} | {total[BASELINE] / total[PILOT]:.3f}"
-        yield f"| {site} | {len(weeks)} | {factors} | {worst[1]:.3f} | {total[FIXED] / total[OPTIMAL]:.3f} |"
+        reached, room = total[FIXED] / total[PILOT], total[FIXED] / total[OPTIMAL] - 1
+        half = reached - 1 >= AIM_SHARE * room if room > WORTH else None
+        aims = f"{REACHED[reached >= AIM_FIXED]} | {REACHED[half]}"
+        yield f"| {site} | {len(weeks)} | {factors} | {worst[1]:.3f} | {1 + room:.3f} | {aims} |"
 
 
 def against(rows: Sequence[Row], keep: str, terms: Terms) -> str:

@@ -135,10 +135,23 @@ def test_it_can_not_tell_without_enough_of_the_past(past: PastDays) -> None:
         assert found.answer is PilotAction.UNKNOWN
         assert found.policy == BASE
         assert words in found.why
-    nothing = dataclasses.replace(past, trace=past.trace.select(np.zeros(0, np.int64)))
+    nothing = PastDays(past.trace.select(np.zeros(0, np.int64)), past.cluster, past.now, np.zeros(0, np.bool_))
     assert Autopilot(candidates(), QUICK).decide(nothing, BASE).answer is PilotAction.UNKNOWN
     gone = dataclasses.replace(past, now=past.now + 3 * DAY)  # the clock has jumped: nothing came lately
     assert Autopilot(candidates(), QUICK).decide(gone, BASE).answer is PilotAction.UNKNOWN
+
+
+def test_a_job_that_still_runs_says_nothing_of_the_days_before(past: PastDays) -> None:
+    """Else one long job would let it decide on the jobs of the last hours."""
+    few, since = dataclasses.replace(QUICK, least_jobs=10), past.now - DAY // 2
+    rows = np.flatnonzero((past.trace.submit > since) | (np.arange(len(past.trace)) == len(past.trace) // 2))
+    assert past.trace.submit[rows[0]] < past.now - DAY
+    known = PastDays(past.trace.select(rows), past.cluster, past.now, np.arange(len(rows)) > 0)
+    found = Autopilot(candidates(), few).decide(known, BASE)
+    assert found.answer is PilotAction.UNKNOWN
+    assert re.search(r"^0\.[45] days are known, and 1 are needed", found.why)
+    no_days = dataclasses.replace(few, least_days=0.3)
+    assert "or none before them" in Autopilot(candidates(), no_days).decide(known, BASE).why
 
 
 def test_it_does_not_switch_too_often_or_for_too_little(past: PastDays) -> None:
@@ -245,12 +258,12 @@ def test_each_search_draws_other_settings(past: PastDays) -> None:
 
 
 def test_a_choice_is_left_only_for_what_is_much_better(past: PastDays) -> None:
-    """From the baseline any gain is enough, from another choice it must be 1.1 times as good."""
+    """From the baseline any gain is enough, from another choice it must be ``again`` times as good."""
     some = candidates(BEST, "saf:backfill=easy")
     first = Autopilot(some, QUICK).decide(past, BASE)
     assert first.answer is PilotAction.SWITCH
     (other,) = {BEST, "saf:backfill=easy"} - {first.policy}
-    loose, strict = (dataclasses.replace(QUICK, again=again, prefer=again) for again in (1.0, 50.0))
+    loose, strict = (dataclasses.replace(QUICK, again=again, prefer=51.0 - again) for again in (1.0, 50.0))
     assert "50 is needed" in Autopilot(some, strict).decide(past, other).why
     assert "is needed" not in Autopilot(some, loose).decide(past, other).why
 

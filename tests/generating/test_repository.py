@@ -184,6 +184,16 @@ def test_a_folder_in_the_place_of_an_hour_keeps_no_other_from_being_written(tmp_
     assert len(set(kept.read(some_jobs(1), 100 * HOUR).submit // HOUR)) == 7
 
 
+def test_what_killed_writers_left_is_removed_and_what_others_write_is_not(tmp_path: Path) -> None:
+    WorkloadRepository(tmp_path).add(some_jobs())
+    old, new = (tmp_path / f".hour-1.parquet.{name}.part" for name in ("0a", "0b"))
+    for part in (old, new):
+        part.write_bytes(b"PAR1")
+    os.utime(old, (0, 0))
+    WorkloadRepository(tmp_path).add(some_jobs())
+    assert (old.exists(), new.exists()) == (False, True)
+
+
 def test_an_hour_that_can_not_be_read_just_now_is_not_overwritten(tmp_path: Path, monkeypatch) -> None:
     jobs = some_jobs(40)
     WorkloadRepository(tmp_path).add(jobs)

@@ -24,7 +24,7 @@ from shunter.live.levers import Order
 from shunter.live.reconciling import Reconciler
 from shunter.live.replica import known_model
 from shunter.live.running import ControllerSettings, run
-from shunter.live.tolerance import Tolerance
+from shunter.live.tolerance import Tolerance, WaitComparison
 from shunter.model import Trace
 from shunter.registry import policy
 from shunter.testing.memory_manager import MemoryManager
@@ -79,6 +79,51 @@ def test_a_guard_that_can_not_compare_ends_no_controller(tmp_path: Path, monkeyp
     assert len(results) == 2
     with closing(Journal(journal)) as book:
         assert ("guard can't", "too large") in [event[1:] for event in book.events()]
+
+
+def test_an_error_in_what_observes_a_round_ends_no_controller(tmp_path: Path) -> None:
+    def odd(_: RoundResult) -> None:
+        raise ZeroDivisionError("odd job")
+
+    problems = list[LiveError]()
+    run(policy("fifo"), busy(), tmp_path / "journal.db", ONCE, on_round=odd, on_silence=problems.append)
+    assert ["odd job" in str(problem) for problem in problems] == [True, True]
+
+
+@pytest.mark.parametrize(("real_s", "ratio"), [(0.0, 1.0), (5.0, np.inf)])
+def test_waits_are_compared_where_nobody_waited(real_s: float, ratio: float) -> None:
+    assert WaitComparison(20, real_s, 0.0, 0.0, 0.0).ratio(0.0) == ratio
+
+
+def test_a_job_cancelled_while_it_waited_is_no_job_that_ran(tmp_path: Path) -> None:
+    """Else anyone could teach run times of a moment without using a GPU, or make each look fail by a last request."""
+    manager = busy()
+    backend = LiveBackend(manager, Rhythm(0.0, 0.0))
+    backend.look()
+    waits = manager.jobs["3"]
+    cancelled = replace(waits, state="CANCELLED", gpus=10_000_000, start=waits.submit, end=waits.submit, nodes=())
+    manager.jobs["3"] = cancelled
+    view = backend.look()
+    assert view is not None
+    assert not len(view.ended)
+    assert view.past is None
+    assert not cancelled.has_run
+
+
+def test_a_job_that_wants_a_share_of_a_gpu_ends_no_plans() -> None:
+    """Conservative backfilling plans whole GPUs; it is what a shadow of Slurm usually has."""
+    rows = np.arange(40)
+    jobs = Trace.of(
+        "shared", [str(row) for row in rows], submit=rows * 60_000, duration=(1 + rows % 7) * 600_000,
+        gpus=np.where(rows % 5, 1000 + rows % 3 * 1000, 500), limit=(1 + rows % 7) * 900_000,
+    )  # fmt: skip
+    digests = {
+        backfill: shunter.simulate(jobs, "1x4", f"fifo:backfill={backfill}").digest
+        for backfill in ("none", "easy", "conservative")
+    }
+    assert digests["conservative"] == digests["easy"] != digests["none"]
+    remarks = [policy(f"fifo:backfill={backfill}").remarks(jobs) for backfill in ("conservative", "easy")]
+    assert ["want a share of a GPU" in " ".join(each) for each in remarks] == [True, False]
 
 
 def test_models_that_users_invent_take_no_memory() -> None:

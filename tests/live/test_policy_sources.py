@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -208,20 +209,51 @@ def test_a_policy_whose_first_decision_fails_gives_way_to_the_old_one(tmp_path: 
 
 
 @pytest.mark.usefixtures("other_fails")
-@pytest.mark.parametrize("state", [INTENT, DONE])
-def test_a_policy_that_fails_after_a_restart_gives_way_to_the_baseline(tmp_path: Path, state: str) -> None:
+@pytest.mark.parametrize("locked", [0, 1])
+def test_a_policy_that_fails_after_a_restart_gives_way_to_the_baseline(
+    tmp_path: Path, monkeypatch, locked: int
+) -> None:
     """Else a controller that was killed in the first round of a policy which always fails could never start again."""
+    journal = tmp_path / "journal.db"
+    with closing(Journal(journal)) as book:
+        SwitchLog(book).begin("it begins", BASE, "first")
+        SwitchLog(book).intend(BASE, OTHER, "the script says so", "")
+    locked_at(monkeypatch, locked)
+    results = control(busy(), journal, Scripted((OTHER,)), rounds=2)
+    assert [result.policy for result in results] == [BASE, BASE]
+    assert results[0].switch.refused == "its first decision failed"  # the source wants it at once again
+    assert log_of(journal)[-2:] == [("", OTHER, DONE), (OTHER, BASE, DONE)]
+    with closing(Journal(journal)) as book:
+        assert policy_of(book) == BASE
+
+
+@pytest.mark.usefixtures("other_fails")
+def test_a_policy_that_has_decided_before_a_restart_stays(tmp_path: Path, monkeypatch) -> None:
+    """One odd job must not undo what worked for weeks."""
     journal = tmp_path / "journal.db"
     with closing(Journal(journal)) as book:
         log = SwitchLog(book)
         log.begin("it begins", BASE, "first")
-        log.settle(log.intend(BASE, OTHER, "the script says so", ""), state)
-    results = control(busy(), journal, Scripted((OTHER,)), rounds=2)
+        log.settle(log.intend(BASE, OTHER, "the script says so", ""), DONE)
+    tries: list[LiveError] = []
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.0, 0.0), rounds=1)
+    stop = threading.Event()
+
+    def silent(problem: LiveError) -> None:
+        tries.append(problem)
+        stop.set()
+
+    run(Scripted((OTHER,)), busy(), journal, settings, on_silence=silent, stop=stop)
+    assert "odd job" in str(tries[0])
+    assert log_of(journal)[-1] == ("", OTHER, DONE)
+
+
+@pytest.mark.usefixtures("other_fails")
+def test_a_switch_whose_policy_fails_in_the_first_round_is_abandoned(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    results = control(busy(), journal, Scripted((OTHER, BASE)), rounds=2)
     assert [result.policy for result in results] == [BASE, BASE]
-    assert results[0].switch.refused == "its first decision failed"  # the source wants it at once again
-    assert log_of(journal)[-1] == (OTHER, BASE, DONE)
-    with closing(Journal(journal)) as book:
-        assert policy_of(book) == BASE
+    assert log_of(journal) == [("", BASE, DONE), (BASE, OTHER, ABANDONED)]
 
 
 def test_a_policy_that_fails_later_stays(tmp_path: Path, monkeypatch) -> None:

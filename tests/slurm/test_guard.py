@@ -609,6 +609,10 @@ def test_a_shadow_that_cannot_be_made_is_reported_and_does_no_harm(controller, m
     watched(controller, longest_first)
     assert not controller.paused
     assert controller.journal.last_event("guard can't")[2] == "no shadow"
+    assert controller.doubt == "it can't compare: no shadow"  # no policy is switched without a guard
+    monkeypatch.undo()
+    watched(controller, shortest_first)
+    assert not controller.doubt
 
 
 @pytest.mark.parametrize("kind", ["guard", "stop"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import re
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ MOST_HOURS = 24 * 7 * 12
 MOST_JOBS = 20_000  # of one hour
 MOST_BYTES = 2**26  # of one file, unpacked
 MOST_READ = 4_000_000  # jobs of all files together, the last ones
+PART_S = 2 * 3600.0  # seconds after which a part of a file has no writer any more
 MOST_NAME = 200  # characters
 LONGEST_PROBLEM = 300
 PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.ESTALE)
@@ -64,10 +66,18 @@ class WorkloadRepository:
             made = made.unique("job_id", keep="last", maintain_order=True).sort("submit", maintain_order=True)
             with whole(path, InputError) as part:
                 write_parquet(made.tail(MOST_JOBS), part)
+        self._remove_parts()
         last = int(hours.max(initial=-1))
         for path in [path for path in self._files() if _hour(path) <= last][: -self.most_hours]:
             with suppress(OSError):  # a folder, or gone
                 path.unlink()
+
+    def _remove_parts(self) -> None:
+        """Remove what writers that were killed have left."""
+        for path in self.folder.glob(".hour-*.parquet.*.part"):
+            with suppress(OSError):
+                if time.time() - path.lstat().st_mtime > PART_S:
+                    path.unlink()
 
     def read(self, like: Trace, before: int) -> Trace:
         """All jobs that were submitted before an instant, with the codes of names as in another trace."""

@@ -352,7 +352,7 @@ class LiveBackend:
                 continue  # shown already, or cancelled while it waited
             if job is None:
                 found.append(before.ended_at(snapshot.now))
-            elif job.over and job.start >= 0 and job.end >= job.start:
+            elif job.has_run:
                 found.append(job)
         return found
 

@@ -27,7 +27,7 @@ class EndedHistory:
 
     def note(self, snapshot: Snapshot, ended: Sequence[LiveJob]) -> None:
         """Keep what has ended, each once; also what came and went between two looks."""
-        over = {job.id: job for job in snapshot.jobs if job.over and job.start >= 0 and job.gpus}
+        over = {job.id: job for job in snapshot.jobs if job.has_run and job.gpus}
         over |= {job.id: job for job in ended}
         code = self._names.code
         for job in over.values():

@@ -313,13 +313,13 @@ class Guard:
         result.ratio = self.verdict.ratio(self.tolerance.slack) if self.verdict is not None else None
 
     def _check(self, window: GuardWindow) -> None:
-        begun = time.monotonic()
+        begun, found, blind = time.monotonic(), None, ""
         try:
             found = window.verdict(self.base, self.tolerance.slack)
         except (ShunterError, *BAD_DATA) as problem:  # of the shadow: the controller continues, and reports it
-            found = None
+            blind = str(problem) or type(problem).__name__
             with suppress(JournalError):
-                self.controller.journal.note("guard can't", str(problem) or type(problem).__name__)
+                self.controller.journal.note("guard can't", blind)
         now = time.monotonic()
         every_s = self.tolerance.every_s
         rest_s = INTERVALS * self.controller.interval_s if every_s is None else every_s
@@ -330,6 +330,9 @@ class Guard:
                 self.controller.journal.note_waits(found.entry(time.time()))
             self.why = found.broken(self.tolerance)
             self.worse = self.worse + 1 if self.why else 0
+        if blind:  # no policy is switched without a guard
+            self.controller.doubt = f"it can't compare: {blind}"
+        elif found is not None or not self.worse:
             self.controller.doubt = self._words() if self.worse else ""
 
     def _words(self) -> str:

@@ -63,7 +63,7 @@ class Rounds:
             self._switch = switching.consider(self.backend.current) or self._switch  # another policy may take over
             decide(self.backend, switching.policy, view, switching.memory)  # it plans on paper until its plan is empty
         except (ShunterError, *BAD_DATA) as problem:
-            undone = switching.undo(problem, begins=not self._decided)
+            undone = switching.undo(problem)
             if isinstance(problem, ShunterError) and undone is None and not self._decided:
                 raise  # it has never worked
             self.backend.forget_plan()
@@ -83,6 +83,8 @@ class Rounds:
             self._switch = None  # all have seen it
         except LiveError as problem:
             self.on_silence(problem)
+        except BAD_DATA as problem:
+            self._report("what follows a decision", problem)
         return True
 
     def _look(self) -> View | None:
@@ -107,8 +109,11 @@ class Rounds:
         return view
 
     def _failed(self, what: str, problem: Exception) -> None:
-        """Report what no one foresaw, and go on: one odd job must not end the controller for all others."""
+        """Report what no one foresaw, and wait: one odd job must not end the controller for all others."""
         self.backend.rest()
+        self._report(what, problem)
+
+    def _report(self, what: str, problem: Exception) -> None:
         where = traceback.extract_tb(problem.__traceback__)[-1]
         kind = type(problem).__name__
         self.on_silence(LiveError(f"{what} failed: {kind} at {Path(where.filename).name}:{where.lineno}: {problem}"))

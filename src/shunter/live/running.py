@@ -82,9 +82,9 @@ def run(
         try:
             rounds.run(settings.rounds)
         finally:
-            source.close()
             if presence is not None:
                 presence.remove()
+            source.close()
         controller.note(END, "stopped")
 
 

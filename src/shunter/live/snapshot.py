@@ -115,6 +115,11 @@ class LiveJob:
         return self.state in OVER
 
     @property
+    def has_run(self) -> bool:
+        """Whether it ran and has ended; one that was cancelled while it waited has a start, but no nodes."""
+        return self.over and bool(self.nodes) and 0 <= self.start <= self.end
+
+    @property
     def may_be_requeued(self) -> bool:
         """Whether it has agreed to be stopped and queued again, and the manager can do that."""
         return self.requeues and self.hints.requeue == "yes"

@@ -89,6 +89,10 @@ class SwitchLog:
         )
         return "" if later else made[-1].policy
 
+    def open_at_last(self) -> bool:
+        """Whether a controller was killed in the first round of the last switch."""
+        return [each.state for each in self.all()][-1:] == [INTENT]
+
     def last_at(self) -> float | None:
         """When the policy was last switched, in seconds since 1970; None: never."""
         found = [each.at for each in self.all() if each.before and each.state != ABANDONED]

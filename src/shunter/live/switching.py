@@ -69,6 +69,8 @@ class PolicyInForce:
         first = first_choice(source, controller)
         self.policy, self._why = first.policy, first.why
         self.memory = begun(self.policy, backend)
+        self._unproven = self._noted and self._log.open_at_last()  # whether it may never have decided anything
+        self._way_back: PolicySwitch | None = None  # from a policy that failed after a restart, until it is noted
         self._open, self._outcome = 0, DONE  # the switch whose first round is not over, and what becomes of it then
         self._before: tuple[Policy, Memory] | None = None  # in the round of a switch: what was in force before
         self._failed: dict[str, float] = {}  # policies whose first decision failed, and when (s)
@@ -125,37 +127,43 @@ class PolicyInForce:
     def _take(self, choice: PolicyChoice, wanted: PolicySwitch, back: bool) -> None:
         _check(choice.policy, self.backend)
         memory = choice.policy.start(self.backend.cluster, self.memory)  # it decides nothing yet
-        self.round_over()  # an undone switch that could not be noted: it must not be forgotten
+        self._settle()  # an undone switch that could not be noted: it must not be forgotten
         if self._noted:
             self._open = self._log.intend(wanted.before, wanted.policy, wanted.why, wanted.evidence, back=back)
             self._outcome = DONE
         self._before = None if back else (self.policy, self.memory)
         self.policy, self.memory = choice.policy, memory
 
-    def undo(self, problem: Exception, begins: bool) -> PolicySwitch | None:
+    def undo(self, problem: Exception) -> PolicySwitch | None:
         """A decision failed: if it was the first one of a policy, return to what was in force before; None: it was not.
 
-        ``begins``: nothing was decided since the controller began.  Then the policy is what an earlier one had in
-        force, which may have been killed in its first round, and the baseline takes its place.
+        The first one after a restart counts where an earlier controller was killed before the policy had decided.
         """
-        before = self._baseline() if begins else self._before
+        switched = self._before is not None
+        before = self._before if switched else self._baseline() if self._unproven else None
         if before is None:
             return None
         failing, why = self.text, f"{FAILED}: {type(problem).__name__}"
         self._failed[failing] = time.monotonic()
-        (self.policy, self.memory), self._before, self._outcome = before, None, DONE if begins else ABANDONED
+        (self.policy, self.memory), self._before, self._unproven = before, None, False
+        back = PolicySwitch(failing, self.text, why)
+        if switched:
+            self._outcome = ABANDONED
+        else:
+            self._way_back = back
         with suppress(JournalError):
-            if begins and self._noted:
-                self._open = self._log.intend(failing, self.text, why, "", back=True)
-            self.round_over()  # if it can't be written now, a later round does
-        return PolicySwitch(failing, self.text, why)
+            self._settle()  # if it can't be written now, a later round does
+        return back
 
     def _baseline(self) -> tuple[Policy, Memory] | None:
         """What a controller returns to if its first policy can't decide; None: there is nothing else."""
         choice = self.source.hand_back(FAILED)
         if choice is None or text(choice.policy) == self.text:
             return None
-        return choice.policy, begun(choice.policy, self.backend)
+        try:
+            return choice.policy, begun(choice.policy, self.backend)
+        except (ShunterError, *BAD_DATA):
+            return None
 
     def _refuse(self, wanted: PolicySwitch, why: str) -> PolicySwitch | None:
         """The old policy stays, which is reported once."""
@@ -166,6 +174,19 @@ class PolicyInForce:
 
     def round_over(self) -> None:
         """A round was finished: a switch is done, or abandoned."""
+        self._unproven = False
+        self._settle()
+
+    def _settle(self) -> None:
+        """Write down what has become of the last switch, and the way back from a policy that failed."""
+        self._close()
+        if self._way_back is not None:
+            back, self._outcome = self._way_back, DONE
+            self._open = self._log.intend(back.before, back.policy, back.why, "", back=True)
+            self._way_back = None
+            self._close()
+
+    def _close(self) -> None:
         if self._open:
             self._log.settle(self._open, self._outcome)
             self._open = 0

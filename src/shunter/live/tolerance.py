@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -97,7 +98,8 @@ class WaitComparison:
 
     def ratio(self, slack_s: float) -> float:
         """Real over simulated, both with the slack, so that seconds don't look like factors."""
-        return (self.realised_s + slack_s) / (self.shadow_s + slack_s)
+        real, other = self.realised_s + slack_s, self.shadow_s + slack_s
+        return real / other if other > 0 else 1.0 if real <= 0 else math.inf
 
     def entry(self, at: float) -> WaitsEntry:
         """The same for the journal."""

@@ -12,7 +12,6 @@ from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.rule import AutopilotLimits, PilotAction, PilotVerdict
 from shunter.adapting.autopilot.site_jobs import JobsToKeep, trace_of
 from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask
-from shunter.errors import ShunterError
 from shunter.generating.repository import WorkloadRepository
 from shunter.live import warming
 from shunter.live.backend import Round
@@ -95,7 +94,7 @@ class LivePilot(PolicySource):
         self._search.close()
         ended = [*self._sent, *self._ended.take()]
         if ended and self._seen is not None:
-            with suppress(OSError, MemoryError, ShunterError):  # it ends in any case
+            with suppress(Exception):  # it ends in any case
                 kept = trace_of(ended, machines_of(self._seen.nodes), self._seen.now)
                 WorkloadRepository(self.folder).add(kept)
 

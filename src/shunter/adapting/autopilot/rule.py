@@ -121,8 +121,9 @@ class PastDays:
 
     @property
     def days(self) -> float:
-        """Since the first job."""
-        return (self.now - int(self.trace.submit[0])) / DAY if len(self.trace) else 0.0
+        """Since the first job that has ended: one that still runs says nothing of the days before."""
+        ended = self.trace.submit[self.ended]
+        return (self.now - int(ended[0])) / DAY if len(ended) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,9 +234,9 @@ class Autopilot:
 
 
 def trial_days_empty(past: PastDays, check_days: float) -> bool:
-    """Whether all jobs are of the last days, or none is: the last days would confirm nothing."""
+    """Whether all that ended are of the last days, or no job is: the last days would confirm nothing."""
     late = past.trace.submit >= past.now - round(check_days * DAY)
-    return not late.any() or bool(late.all())
+    return not late.any() or bool(late[past.ended].all())
 
 
 def best_few(

@@ -34,7 +34,7 @@ class JobsToKeep:
 
     def note(self, current: Round) -> None:
         """Keep what has ended in a round, each once; also what came and went between two looks."""
-        over = {(job.id, job.start): job for job in current.snapshot.jobs if job.over and job.start >= 0 and job.gpus}
+        over = {(job.id, job.start): job for job in current.snapshot.jobs if job.has_run and job.gpus}
         gone = (current.jobs[row] for row in current.view.ended.tolist())
         over |= {(job.id, job.start): job for job in gone if job.gpus}
         self._ended.extend(job for key, job in over.items() if key not in self._known)

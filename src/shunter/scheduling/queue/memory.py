@@ -9,8 +9,7 @@ from shunter import world as w
 from shunter.arrays import Arrays
 from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
-from shunter.errors import PolicyError
-from shunter.model import View
+from shunter.model import GPU, View
 from shunter.predictors.learned import unlearned
 from shunter.predictors.noise import noisy
 from shunter.scheduling.backfill.bounds import bounds_for
@@ -135,9 +134,6 @@ def queue_for(
 
 def config_of(policy: Queued, world: World) -> q.Config:
     """How the queue of a policy works."""
-    shares = bool((world.jobs[w.SHARE] < 1000).any())
-    if shares and policy.backfill == "conservative":
-        raise PolicyError("backfill=conservative plans whole GPUs, but the trace has jobs that want a share; use easy")
     return q.Config(
         strict=policy.blocking == "strict" or policy.backfill != "none",
         backfill=BACKFILLS.index(policy.backfill),
@@ -153,9 +149,14 @@ def config_of(policy: Queued, world: World) -> q.Config:
         ageing=policy.ageing,
         sees_pool=policy.sees_pool,
         source=source_of(policy),
-        shares=shares,
+        shares=has_shares(world),
         together=policy.placement in placers.TOGETHER,
     )
+
+
+def has_shares(world: World) -> bool:
+    """Whether some jobs want a share of a GPU."""
+    return bool((world.jobs[w.SHARE] < GPU).any())
 
 
 def quantum_of(policy: Queued, world: World) -> int:

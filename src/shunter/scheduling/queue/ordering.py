@@ -17,17 +17,17 @@ A new one is a file in this folder with a class that has a docstring and a ``key
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shunter import placers
 from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
-from shunter.model import Trace, View
+from shunter.model import GPU, Trace, View
 from shunter.params import Among, Between, param
 from shunter.scheduling.queue.decide import decide_pointer, never, parts_for, tools_for
 from shunter.scheduling.queue.keys import key_pointer
-from shunter.scheduling.queue.memory import queue_for
+from shunter.scheduling.queue.memory import has_shares, queue_for
 from shunter.scheduling.queue.policy import (
     BACKFILL_DOC,
     BACKFILLS,
@@ -42,6 +42,7 @@ from shunter.scheduling.queue.policy import (
 )
 
 PLACEMENT_DOC = "which nodes a job gets"
+NO_PLANS = "backfill=conservative works as easy, because some jobs want a share of a GPU and it plans whole ones"
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,14 @@ class Ordering(Estimating):
             "depth does nothing without backfill=conservative": self.depth != 100 and self.backfill != "conservative",
             "candidates does nothing without backfill=easy": self.candidates != "queue" and self.backfill != "easy",
             "passing does nothing without backfill=easy": self.passing > 0 and self.backfill != "easy",
+            NO_PLANS: self.backfill == "conservative" and bool((trace.gpus % GPU > 0).any()),
         }
         return super().remarks(trace) + [remark for remark, holds in unused.items() if holds]
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled queue, which serves every order."""
+        if self.backfill == "conservative" and has_shares(view.world):
+            return replace(self, backfill="easy").form(view, cluster, previous)
         queue = queue_for(self, view, cluster, previous)
         parts = parts_for(
             key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.predictor),
