@@ -1,4 +1,4 @@
-"""Whether leaving a first choice helps: ``python -m benchmarks.later_choices [TRACE ...] [--machines X]``.
+"""Whether leaving a first choice helps: ``python -m benchmarks.later_choices [TRACE ...]``.
 
 For every two weeks of ``benchmarks.autopilot_weeks``, the autopilot's first choice runs.  On each of nine days the rule
 looks for something better on the days before, and the rest of the weeks is simulated twice: with the first choice, and
@@ -122,10 +122,17 @@ def main(*words: str) -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("traces", nargs="*", default=[*SITES], metavar="TRACE", help=", ".join((*SITES, "twins")))
     asked.add_argument("--machines", type=float, default=1.0, metavar="X", help="this share of each site's machines")
-    asked.add_argument("--seed", type=int, default=1, metavar="N", help="the first of three seeds of each twin")
+    asked.add_argument(
+        "--seed", type=int, nargs="+", default=[1], metavar="N", help="of each twin this one and the next two"
+    )
     asked.add_argument("--save", default="", metavar="FILE", help="each of them, as JSON")
     options = asked.parse_args(words)
-    weeks = [window for name in options.traces for window in windows(name, options.seed)]
+    weeks = [
+        window
+        for name in options.traces
+        for seed in (options.seed if name == "twins" else [0])
+        for window in windows(name, seed)
+    ]
     made = run_tasks(leavings, options.machines, weeks, [1] * len(weeks), usable_cores(), lambda done, total: None)
     found = [each for some in made for each in some]
     if options.save:

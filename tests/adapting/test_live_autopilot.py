@@ -102,7 +102,7 @@ def test_it_begins_as_the_baseline_searches_beside_the_rounds_and_switches(tmp_p
 
 def test_without_history_it_says_that_it_can_not_tell(tmp_path: Path) -> None:
     results = fly(busy(), tmp_path / "journal.db", pilot(tmp_path), lambda result: bool(result.remark), mode=Mode.WATCH)
-    assert results[-1].remark.startswith("can't tell yet, because 0.0 days are known, and 1 are needed")
+    assert results[-1].remark.startswith("can't tell yet, because 0 jobs have ended in the last 9 days, and 50 are")
     assert {result.policy for result in results} == {BASE}
 
 

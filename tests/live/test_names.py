@@ -22,7 +22,8 @@ def history():
 
 def job(number, name, over):
     state, end = ("COMPLETED", 20) if over else ("PENDING", -1)
-    return LiveJob(str(number), str(number), state, user="ann", name=name, gpus=1, submit=0, start=10, end=end)
+    about = {"user": "ann", "name": name, "gpus": 1, "submit": 0, "start": 10, "end": end, "nodes": ("n1",) * over}
+    return LiveJob(str(number), str(number), state, **about)
 
 
 @pytest.mark.parametrize("before", [None, history()], ids=["alone", "history"])

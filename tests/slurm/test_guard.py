@@ -17,6 +17,7 @@ from shunter.errors import LiveError
 from shunter.live import guard as guarding
 from shunter.live.backend import Round
 from shunter.live.controller import Controller, Mode, RoundResult
+from shunter.live.cpu_jobs import Crowding
 from shunter.live.daemons import wait
 from shunter.live.guard import MOST_ARRIVALS, Guard, GuardWindow, shadow_policy
 from shunter.live.hints import JobHints
@@ -599,6 +600,40 @@ def test_it_can_be_set_to_warn_only(controller):
     assert controller.manager.client.said == []
     assert controller.journal.last_event("guard would") is not None
     assert controller.journal.handed_back() == ""
+
+
+def crowded(now, jobs, cpus_used):
+    """A node whose CPUs are held by jobs without GPUs, and jobs that wait or run beside them."""
+    held = LiveJob("c", "c", "RUNNING", "", "eve", partition="main", cpus=cpus_used, start=NOW, nodes=("n1",), ran=1)
+    return Snapshot(now, (*jobs, *[held] * (cpus_used > 0)), (replace(NODES[0], cpus_used=cpus_used),))
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_waits_for_cpus_that_jobs_without_gpus_hold_are_no_harm_of_the_policy(at):
+    """Neither where they come after the window began, nor where they leave before the others wait in vain."""
+    jobs = [replace(job, submit=NOW + SECOND, eligible=NOW + SECOND, gpus=1) for job in jobs_of([300] * 25)]
+    held = [0, 64] if at else [64, 0]
+    window = GuardWindow(crowded(NOW, [], held[0]))
+    for later in range(60, 7200, 60):
+        window.note(crowded(NOW + later * SECOND, jobs, held[1]))
+    verdict = window.verdict(policy("fifo"))
+    if at:
+        assert verdict is None  # nothing can be said of them
+    else:
+        assert verdict.realised_s > 1.5 * verdict.shadow_s
+
+
+def test_a_job_that_lacks_gpus_or_fits_is_compared_whatever_jobs_without_gpus_hold():
+    (job,) = jobs_of([600])
+    for gpus, cpus, cpus_used, kept_out in (
+        (4, 8, 0, False), (4, 8, 56, False), (4, 8, 57, True), (1, 8, 57, True), (1, 7, 57, False), (5, 8, 64, False),
+    ):  # fmt: skip
+        asks = replace(job, gpus=gpus, cpus=cpus)
+        assert Crowding.of(crowded(NOW + 1, [asks], cpus_used)).keeps_out(asks) is kept_out, (gpus, cpus, cpus_used)
+    runs = replace(job, state="RUNNING", reason="", gpus=2, cpus=32, start=NOW, nodes=("n1",))
+    waits = replace(job, id="9", handle="9", gpus=1, cpus=40)
+    busy = replace(NODES[0], used=(0, 1), cpus_used=32)  # all by a job with GPUs: the shadow knows it
+    assert not Crowding.of(Snapshot(NOW + 1, (runs, waits), (busy,))).keeps_out(waits)
 
 
 def test_a_shadow_that_cannot_be_made_is_reported_and_does_no_harm(controller, monkeypatch):

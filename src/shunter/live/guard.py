@@ -18,6 +18,7 @@ import numpy as np
 from shunter import world as w
 from shunter.errors import ShunterError
 from shunter.live.controller import Controller, RoundResult
+from shunter.live.cpu_jobs import Crowding, has_gpus, without_cpu_jobs
 from shunter.live.journal import GUARD
 from shunter.live.journal_file import JournalError
 from shunter.live.levers import STOPPING
@@ -56,9 +57,10 @@ class GuardWindow:
 
     def __init__(self, begin: Snapshot, longest_ms: int = DAY_MS) -> None:
         self.longest_ms = longest_ms
-        self.begin = begin = begin.unfolded()  # the shadow needs the tasks of arrays one by one, the first at least
+        # The shadow needs the tasks of arrays one by one, the first at least, and would never end jobs without GPUs.
+        self.begin = begin = without_cpu_jobs(begin.unfolded())
         self.last = begin.now
-        self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # ran then, as last seen
+        self.warm = {job.id: job for job in begin.jobs if job.runs and has_gpus(job)}  # ran then, as last seen
         self.jobs: dict[str, LiveJob] = {}  # those that waited or arrived, as last seen
         self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
         self.starts: dict[str, int] = {}  # the first of each
@@ -67,14 +69,15 @@ class GuardWindow:
 
     def note(self, snapshot: Snapshot) -> None:
         """Note the jobs that arrived, started, ended, or left without having run."""
-        present = {job.id: job for job in snapshot.unfolded().jobs if _has_gpus(job)}
+        present = {job.id: job for job in snapshot.unfolded().jobs if has_gpus(job)}
         for name, job in present.items():
             if self.jobs.get(name) is job or name in self.warm:
                 continue  # as it was: a snapshot keeps what has not changed
             if name in self.jobs or job.waits or (job.nodes and job.start >= self.begin.now):
                 self._see(job, snapshot.now)
         waiting = (job for name, job in self.jobs.items() if name not in self.starts)
-        self.odd |= {job.id for job in waiting if _waits_for_more(job, snapshot)}
+        crowding = Crowding.of(snapshot)
+        self.odd |= {job.id for job in waiting if _waits_for_more(job, snapshot) or crowding.keeps_out(job)}
         for name, job in self.warm.items():
             if not job.over:
                 self.warm[name] = _later(job, present.get(name), snapshot.now)
@@ -245,10 +248,6 @@ def _asks_otherwise(job: LiveJob, before: LiveJob) -> bool:
     if not (job.state == before.state == "PENDING") or OUR_REQUESTS & {*job.marked, *before.marked}:
         return False
     return any(getattr(job, name) != getattr(before, name) for name in ASKED)
-
-
-def _has_gpus(job: LiveJob) -> bool:
-    return job.gpus + job.shards > 0
 
 
 def _later(ran: LiveJob, now: LiveJob | None, at: int) -> LiveJob:

@@ -202,11 +202,11 @@ class Autopilot:
     def _unknown(self, past: PastDays, window: PastDays) -> str:
         """Why nothing can be decided; the window are the last days of the past, and may begin with a calm week."""
         limits = self.limits
-        if past.days < limits.least_days:
-            return f"{past.days:.1f} days are known, and {limits.least_days:g} are needed (least_days)"
         if (ended := int(window.ended.sum())) < limits.least_jobs:
             days = f"the last {limits.days:g} days"
             return f"{counted(ended, 'job', 'have')} ended in {days}, and {limits.least_jobs} are needed (least_jobs)"
+        if past.days < limits.least_days:
+            return f"{past.days:.1f} days are known, and {limits.least_days:g} are needed (least_days)"
         if trial_days_empty(window, limits.check_days):
             return f"no job came in the last {limits.check_days:g} days, or none before them"
         return ""
