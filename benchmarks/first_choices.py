@@ -33,7 +33,7 @@ def choices(replay: PilotReplay, past: PastDays) -> dict[str, str]:
     for days in SPANS:
         limits = dataclasses.replace(replay.options.limits, days=float(days))
         pilot, window = Autopilot(candidates, limits), past.last(days)
-        if pilot._unknown(past, window):  # noqa: SLF001
+        if pilot.unknown(past):
             found[BEST.format(days)] = found[PREFERRED.format(days)] = BASE
             continue
         few = (BASE, *PastTrial(window, pilot).searched((BASE,), limits.budget))

@@ -56,7 +56,7 @@ def better(replay: PilotReplay, past: PastDays, choice: str) -> tuple[str, float
     """What the rule finds better than a choice beyond doubt, and how many times as good; the choice: nothing."""
     pilot, base = replay.pilot, replay.options.candidates.baseline
     window = past.last(pilot.limits.days)
-    if pilot._unknown(past, window):  # noqa: SLF001
+    if pilot.unknown(past):
         return choice, 1.0
     found = PastTrial(window, pilot).searched((choice,), pilot.limits.budget)
     final = PastTrial(window, pilot, pilot.limits.copies)

@@ -319,7 +319,9 @@ def window_of(trace: Trace, since: str, until: str) -> tuple[Trace | None, Trace
         moment(text, trace, UTC, option) if text else None for option, text in (("--since", since), ("--until", until))
     )
     if begin is not None and end is not None and begin >= end:
-        raise TraceError(f"--until {until} must come after --since {since}; exchange them")
+        raise TraceError(
+            f"--until {until} must come after --since {since}; exchange them, or write +DAYS: a number alone is seconds"
+        )
     inside = np.ones(len(trace), np.bool_)
     if begin is not None:
         inside &= trace.submit >= begin

@@ -185,7 +185,7 @@ def test_fewer_fair_jobs_than_are_allowed_is_worse(monkeypatch):
     monkeypatch.setattr(so_far, "FEWEST_JOBS", 20)
     verdict = window.verdict(fifo)
     few = replace(allowed, worst_fairness=1.2)
-    assert verdict.broken(few) == "0.82 times as many jobs as in the shadow have rho <= 1, 1.2 is required"
+    assert verdict.broken(few) == "the share of jobs with rho <= 1 is 0.82 times the shadow's; at least 1.2 is required"
     assert not verdict.broken(allowed)  # of 60 jobs this may be chance
     assert not verdict.broken(replace(allowed, worst_fairness=0))
     same = window_of(by_submission, 1000)[0].verdict(fifo)
@@ -571,7 +571,7 @@ def test_unfair_for_long_enough_and_the_journal_says_why(controller, monkeypatch
     watched(controller, longest_first, margin=9.0, worst_fairness=0.5)
     assert not controller.paused
     watched(controller, longest_first, margin=9.0, worst_fairness=1.2)
-    assert "times as many jobs as in the shadow have rho <= 1, 1.2 is required: " in controller.journal.handed_back()
+    assert "times the shadow's; at least 1.2 is required: " in controller.journal.handed_back()
     assert not controller.journal.in_force()
 
 

@@ -429,3 +429,10 @@ def test_many_preemptions_are_a_plain_number() -> None:
     with console.capture() as shown:
         console.print(_effects({"given": "tiresias", "effects": [effect]}))
     assert "1,540" in shown.get()
+
+
+def test_settings_with_the_same_result_are_one_row():
+    """Settings that do nothing on some jobs would fill the table."""
+    words = " ".join(shown("-p", "sjf", "--try", "depth=10/20/30", "--validate", "none").stdout.split())
+    assert "sjf (and 3 with the same result)" in words
+    assert "sjf:depth" not in words.partition("settings tried")[0]

@@ -75,7 +75,8 @@ PredictorOption: TypeAlias = Annotated[
     str, typer.Option("--predictor", metavar="M", help="Run times of unfinished jobs: past, lightgbm, forest ...")
 ]
 CausalOption: TypeAlias = Annotated[
-    str, typer.Option("--causal", metavar="layers|fci", help="Reject settings by a causal model, not run them.")
+    str,
+    typer.Option("--causal", metavar="layers|fci", help="Use a causal model to skip settings without running them."),
 ]
 AggregateOption: TypeAlias = Annotated[
     bool, typer.Option("--aggregate", help="Merge waiting jobs that are alike before settings are tried.")

@@ -24,7 +24,6 @@ from shunter.cli.console import (
     answer,
     milliseconds,
     named_cluster,
-    note,
     policy_names,
     progress,
     say_about,
@@ -56,7 +55,7 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
             "--candidate",
             metavar="P",
             autocompletion=policy_names,
-            help="It may choose this; repeatable, the first is preferred.",
+            help="A policy that it may choose; repeatable, best guess first.",
         ),
     ] = None,
     limits: Annotated[
@@ -64,7 +63,7 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
         typer.Option(
             "--limits",
             metavar="K=V,...",
-            help="worst_p99=1.5, worst_fairness=0.95, gain=1, hours=24, objective=jct ...",
+            help="worst_p99=1.5, worst_fairness=0.95, again=2, prefer=1.2 ...: see docs/reference/autopilot.md.",
         ),
     ] = None,
     every: Annotated[str, typer.Option("--every", metavar="T", help="Time between decisions: 1d, 7d.")] = "1d",
@@ -114,8 +113,6 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
         checkpointable=checkpointable or "",
     )  # fmt: skip
     say_about(setup, cluster, [resolve(baseline).text])
-    if setup.history is None:
-        note("nothing is known of the time before the run, so Fixed is the site's policy; begin later, as --since +28")
     with progress("replaying", "steps") as on_progress:
         found = [PilotReplay(setup, replace(options, copy=copy)).run(on_progress) for copy in range(repeat)]
     say_stoppable(setup.trace, checkpointable or "", max(run.stops for run in found[0].runs.values()))

@@ -44,7 +44,7 @@ CandidateOption: TypeAlias = Annotated[
 LimitsOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="K=V,...", help="With --policy auto: worst_p99=1.5, worst_fairness=0.95, gain=1, hours=24 ..."
+        metavar="K=V,...", help="With --policy auto: worst_p99=1.5, worst_fairness=0.95, again=2, hours=24 ..."
     ),
 ]
 RepositoryOption: TypeAlias = Annotated[

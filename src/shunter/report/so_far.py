@@ -54,7 +54,7 @@ def unfair(here: Tail, in_shadow: Tail, least: float) -> str:
     if here.most_fair >= least * in_shadow.fair:
         return ""
     times = here.fair / in_shadow.fair
-    return f"{times:.2f} times as many jobs as in the shadow have rho <= 1, {least:g} is required"
+    return f"the share of jobs with rho <= 1 is {times:.2f} times the shadow's; at least {least:g} is required"
 
 
 class JobsBetween:

@@ -31,6 +31,8 @@ def remark_on(trace: Trace, choice: str) -> str:
         return ""
     jobs, gpu_time = trace.checkpointable > 0, trace.gpus * trace.duration
     share = float(gpu_time[jobs].sum() / max(int(gpu_time.sum()), 1))
+    if not jobs.any():
+        return f"no job may be stopped (--checkpointable {choice})"
     return f"checkpointable ({choice}): {100 * jobs.mean():.1f} % of the jobs with {100 * share:.1f} % of the GPU time"
 
 

@@ -75,7 +75,7 @@ class AutopilotLimits:
             got = f"{found.check_days:g}, {found.least_days:g} and {found.days:g}"
             raise RunError(
                 f"--limits '{text}': check_days, least_days and days must increase in this order, and are {got}; set"
-                " all three, such as check_days=2,least_days=4,days=7"
+                " all three, such as check_days=4,least_days=7,days=28"
             )
         return found
 
@@ -173,7 +173,7 @@ class Autopilot:
         """
         begun, limits, kept = time.perf_counter(), self.limits, tuple(shortlist)
         window = past.last(limits.days)
-        if why := self._unknown(past, window):
+        if why := self.unknown(past):
             return PilotVerdict(PilotAction.UNKNOWN, in_force, why, shortlist=kept)
         if since_switch_h < limits.hours:
             why = f"the last switch was {since_switch_h:.1f} h ago, and one per {limits.hours:g} h is allowed"
@@ -194,14 +194,14 @@ class Autopilot:
     def best_fixed(self, past: PastDays, budget: int) -> str:
         """The first choice on the past days, for any gain; the baseline where too little is known."""
         window, base = past.last(self.limits.days), self.candidates.baseline
-        if self._unknown(past, window):
+        if self.unknown(past):
             return base
         found = PastTrial(window, self).searched((base,), budget)
         return PastTrial(window, self, self.limits.copies).first_choice((base, *found), gain=1.0)
 
-    def _unknown(self, past: PastDays, window: PastDays) -> str:
-        """Why nothing can be decided; the window are the last days of the past, and may begin with a calm week."""
-        limits = self.limits
+    def unknown(self, past: PastDays) -> str:
+        """Why nothing can be decided; "": it can. The last days, on which it decides, may begin with a calm week."""
+        limits, window = self.limits, past.last(self.limits.days)
         if (ended := int(window.ended.sum())) < limits.least_jobs:
             days = f"the last {limits.days:g} days"
             return f"{counted(ended, 'job', 'have')} ended in {days}, and {limits.least_jobs} are needed (least_jobs)"

@@ -12,6 +12,7 @@ from rich.text import Text
 from shunter.report.terminal.tables import Below, duration, table
 from shunter.texts import counted
 
+DAY_MS = 86_400_000
 AIMS = {True: "yes", False: "NO", None: "does not apply"}
 
 
@@ -73,7 +74,8 @@ def _days(found: Mapping[str, Any]) -> list[str]:
         " run times, jobs spent up to"
         f" {worst:.3f} times as long in the system as in the mean of the shadows. {counted(found['bad_days'], 'day')}"
         " with arrivals exceeded 1.05 times every shadow",
-        f"The guard predicts run times of unfinished jobs. It handed the jobs back {counted(back, 'time')}",
+        f"The guard predicts run times of unfinished jobs. It handed the jobs back {counted(back, 'time')};"
+        f" {_false_alarms(days)} of these followed days that in truth were not too long",
     ]
 
 
@@ -111,7 +113,7 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         of = list(days)
         first, last = of[0], of[-1]
         if kept and len(of) > 1:
-            at_last = "" if first["why"] == last["why"] else "at last "
+            at_last = "" if first["why"] == last["why"] else "on the last of these days: "
             stayed = f"{last['answer']}: {last['policy']}: {at_last}{last['why']}"
             yield f"day {first['day']:.4g} to {last['day']:.4g}: {stayed}"
             continue
@@ -128,11 +130,25 @@ def _kind(decision: Mapping[str, Any]) -> tuple[str, ...]:
     return decision["answer"], decision["policy"], " ".join(words)
 
 
+def _fixed(found: Mapping[str, Any]) -> str:
+    """What Fixed is, and why it is no choice where too little was known."""
+    if found["fixed_unknown"]:
+        return f"Fixed is the site's policy, because {found['fixed_unknown']}; begin later, as --since +28"
+    return f"Fixed, the first choice on the weeks before: {found['runs']['fixed']['policy']}"
+
+
+def _false_alarms(days: Sequence[Mapping[str, Any]]) -> int:
+    """Hand-backs for a day that in truth was not too long, and the day before neither."""
+    judged = [day for day in days if day["handed_back"] and "time in the system" in day["why"]]
+    bad = {(day.get("copy", 0), day["at"]) for day in days if day["worse"]}
+    return sum(not {(day.get("copy", 0), day["at"] - before) for before in (0, DAY_MS)} & bad for day in judged)
+
+
 def _lines(found: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{counted(found['jobs'], 'job')}; a decision every {found['every_h']:g} h;"
         f" the site's policy: {found['baseline']}",
-        f"Fixed, found on the weeks before: {found['runs']['fixed']['policy']}",
+        _fixed(found),
         "Only 'Optimal' knows what comes.",
     ]
     if found["limits"]["objective"] != "jct":

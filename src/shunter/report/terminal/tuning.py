@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -21,7 +21,7 @@ WARNING = " Chosen on these jobs, so it looks better on them than it will on oth
 def tuning_view(found: Mapping[str, Any]) -> RenderableType:
     """A search (see ``Tuning.as_dict``): the best settings first, those on unseen jobs, and the verdict in words."""
     several, tried = len(found["objectives"]) > 1, found["tried"]
-    shown = [row for at, row in enumerate(tried) if at < SHOWN or (several and row["front"])]
+    shown = [row for at, row in enumerate(tried if several else _different(tried)) if at < SHOWN or row["front"]]
     parts: list[RenderableType] = [_table(shown, {}, several), Text(_ending(found, len(shown)))]
     unseen = [{**row, **row["unseen"]} for row in tried if row["unseen"] is not None]
     if found["validation"] is None:
@@ -30,7 +30,7 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
         jobs, where = found["validation"]["jobs"], found["validation"]["on"]
         parts += [Text(""), Text(f" On {where} that the search did not see, {counted(jobs, 'job')}:")]
         label = "compared with" if found["against"] else "as given"
-        parts.append(_table(unseen, {found["given"]: label}, False))
+        parts.append(_table(_different(unseen, keep=found["given"]), {found["given"]: label}, False))
         parts += _open_jobs(found["validation"]["open"])
     if found["search"] != "grid" and found["best"]["policy"] != found["given"]:
         parts += [
@@ -41,6 +41,16 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
         ]
     parts += [Below(verdict["words"]) for verdict in found["verdicts"]]
     return Group(*parts)
+
+
+def _different(rows: Sequence[Mapping[str, Any]], keep: str = "") -> list[dict[str, Any]]:
+    """The first row of each result, with how many others have the same; the policy to ``keep`` has one in any case."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        key = (*(row[name][point] for name, point in COLUMNS), row.get("missed_share"), row["policy"] == keep)
+        first = found.setdefault(key, {**row, "equals": -1})
+        first["equals"] += 1
+    return list(found.values())
 
 
 def _open_jobs(still_open: Mapping[str, Any]) -> list[RenderableType]:
@@ -72,6 +82,7 @@ def _table(rows: Any, labels: Mapping[str, str], several: bool) -> RenderableTyp
     for row in rows:
         label = labels.get(row["policy"])
         name = f"{row['policy']} ({label})" if label else row["policy"]
+        name += f" (and {same} with the same result)" if (same := row.get("equals", 0)) else ""
         numbers = [Text(duration(row[key][point])) for key, point in COLUMNS]
         numbers += [Text(share(row["missed_share"]) if "missed_share" in row else "-") for _ in due]
         made.add_row(
@@ -84,7 +95,7 @@ def _ending(found: Mapping[str, Any], shown: int) -> str:
     tried, first = found["tried"], WHAT[found["objective"]]
     left = f"; {shown} are shown" if len(tried) > shown else ""
     runs = f", each with {found['repeats']} seeds" if found["repeats"] > 1 else ""
-    tied = [row["policy"] for row in tried if row["tied"]]
+    tied = [row["policy"] for row in _different(tried) if row["tied"]]
     close = f". Of the next three, no difference from it is shown for {', '.join(tied)}" if tied else ""
     gone = sum(bool(row["abandoned"]) for row in tried)
     close = f"; {gone} were abandoned{close}" if gone else close
