@@ -105,12 +105,12 @@ def line(found: Sequence[Leaving], low: float, high: float) -> str:
         for _, group in itertools.groupby(asked, key=lambda each: each.window)
     ]
     if not by_window:
-        return f"| {label} | 0 | 0 |  |  |  |  |"
+        return f"| {label} | 0 | 0 |  |  |  |  |  |"
     promised, came = np.exp(np.mean(by_window, axis=0))
     _, least, most = map(math.exp, estimate(means_of_repeats(np.array(by_window)[:, 1]), len(by_window)))
     interval = f" ({least:.3f} to {most:.3f})" * math.isfinite(least)
     factors = np.array([each.came for each in asked])
-    shares = f"{100 * (factors > 1).mean():.0f}, {100 * (factors < 1).mean():.0f} %"
+    shares = f"{100 * (factors > 1).mean():.0f} % | {100 * (factors < 1).mean():.0f} %"
     return (
         f"| {label} | {len(asked)} | {len(by_window)} | {promised:.3f} | {came:.3f}{interval} | {factors.min():.3f} |"
         f" {shares} |"
@@ -137,8 +137,8 @@ def main(*words: str) -> None:
     found = [each for some in made for each in some]
     if options.save:
         Path(options.save).write_text(json.dumps([each._asdict() for each in found]), encoding="utf-8")
-    print("| promised | days | windows | promised, mean | came, mean | at worst | better, worse on |")  # noqa: T201
-    print("|---" * 7 + "|")  # noqa: T201
+    print("| promised | days | windows | promised, mean | came, mean | at worst | better on | worse on |")  # noqa: T201
+    print("|---" * 8 + "|")  # noqa: T201
     for low, high in itertools.pairwise(PROMISES):
         print(line(found, low, high))  # noqa: T201
     print(line(found, PROMISES[0], PROMISES[-1]))  # noqa: T201

@@ -249,3 +249,27 @@ def test_mistakes_are_reported(trace_file: Path, words: list[str], problem: str,
     said = CliRunner().invoke(app, [str(trace_file) if word == "TRACE" else word for word in words])
     assert said.exit_code == 2
     assert problem in " ".join(said.output.split()) or problem in str(said.exception)
+
+
+def test_hand_backs_for_days_that_were_not_too_long_are_counted_as_false_alarms(trace_file: Path) -> None:
+    found = replay(trace_file).run().as_dict()
+    day = {**found["days"][0], "handed_back": True, "why": "1.2 times the shadows' time in the system over a day"}
+    days = [
+        {**day, "at": 1 * DAY, "worse": False},  # a false alarm
+        {**day, "at": 3 * DAY, "worse": True, "handed_back": False},
+        {**day, "at": 4 * DAY, "worse": False},  # found a day late
+        {**day, "at": 6 * DAY, "worse": True},
+        {**day, "at": 8 * DAY, "worse": False, "why": "the share of jobs with rho <= 1 is 0.5 times the shadow's"},
+    ]
+    shown = Console(width=300, record=True, file=io.StringIO())
+    shown.print(autopilot_view({**found, "days": days}))
+    assert "handed the jobs back 4 times, of which 1 false alarm: by true" in shown.export_text()
+
+
+def test_where_too_little_is_known_fixed_is_the_site_s_policy_and_it_says_why(trace_file: Path) -> None:
+    setup = set_up(trace_file, "2x8", since="14", checkpointable="none")  # seconds, where +14 days were meant
+    found = PilotReplay(setup, ReplayOptions(candidates(), QUICK, every=DAY)).run().as_dict()
+    assert found["runs"]["fixed"]["policy"] == BASE
+    shown = Console(width=300, record=True, file=io.StringIO())
+    shown.print(autopilot_view(found))
+    assert "Fixed is the site's policy, because 0 jobs have ended" in shown.export_text()

@@ -69,13 +69,14 @@ def _days(found: Mapping[str, Any]) -> list[str]:
     if not days:
         return ["The site's policy was active on all days"]
     worst, back = max(day["true"] for day in days), sum(day["handed_back"] for day in days)
+    false = _false_alarms(days)
     return [
         f"The guard judged {counted(len(days), 'day')}{_on_copies(found)} with another policy than the site's. By true"
         " run times, jobs spent up to"
         f" {worst:.3f} times as long in the system as in the mean of the shadows. {counted(found['bad_days'], 'day')}"
         " with arrivals exceeded 1.05 times every shadow",
-        f"The guard predicts run times of unfinished jobs. It handed the jobs back {counted(back, 'time')};"
-        f" {_false_alarms(days)} of these followed days that in truth were not too long",
+        f"The guard predicts run times of unfinished jobs. It handed the jobs back {counted(back, 'time')}"
+        + (f", of which {counted(false, 'false alarm')}: by true run times the day was not too long" if false else ""),
     ]
 
 

@@ -95,7 +95,8 @@ def _ending(found: Mapping[str, Any], shown: int) -> str:
     tried, first = found["tried"], WHAT[found["objective"]]
     left = f"; {shown} are shown" if len(tried) > shown else ""
     runs = f", each with {found['repeats']} seeds" if found["repeats"] > 1 else ""
-    tied = [row["policy"] for row in _different(tried) if row["tied"]]
+    as_good = [row for row in tried if row["tied"]]
+    tied = [row["policy"] for row in _different([tried[0], *as_good])[1:]] if as_good else []
     close = f". Of the next three, no difference from it is shown for {', '.join(tied)}" if tied else ""
     gone = sum(bool(row["abandoned"]) for row in tried)
     close = f"; {gone} were abandoned{close}" if gone else close
