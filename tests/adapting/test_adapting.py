@@ -290,6 +290,16 @@ def test_the_command_prints_json_or_a_table_of_at_most_100_columns() -> None:
         assert CliRunner().invoke(app, [*command, *bad]).exit_code == 2
 
 
+def test_an_oracle_and_a_policy_without_settings_are_reported() -> None:
+    command = ["adapt", "synthetic:jobs=60,gpus=16,load=1.2", "-c", "2x8", "--budget", "2", "--every", "8h"]
+    said = CliRunner().invoke(app, [*command, "-p", "saf:backfill=easy,estimate=oracle"])
+    assert "The policy as given knows the truth, so all runs do." in said.stdout
+    assert "'saf:backfill=easy,estimate=oracle' has no settings left to search" in said.stderr
+    plain = CliRunner().invoke(app, [*command, "-p", "tiresias"])
+    assert "Only 'in hindsight' and 'Optimal' know what comes." in plain.stdout
+    assert "left to search" not in plain.stderr
+
+
 def test_results_are_printed_also_where_there_are_too_few_runs_for_a_graph(tmp_path: Path) -> None:
     command = ["adapt", "synthetic:jobs=40,gpus=16,load=1.2", "-c", "2x8", "--budget", "2", "--every", "4h", "--json"]
     said = CliRunner().invoke(app, [*command, "--causal", "layers", "--graph", str(tmp_path / "graph.svg")])
@@ -362,7 +372,7 @@ def test_the_numbers_of_a_run_stand_on_one_line():
            "over_fixed": {"value": 1.25, "low": 1.0, "high": 1.5}, "switches": [], "evaluations": 7}  # fmt: skip
     found = {"runs": dict.fromkeys(("given", "fixed", "hindsight"), run), "verdict": ["It is so."], "jobs": 3,
              "unplayed": 0, "objective": "jct", "every_s": 3600, "budget": 4, "generator": "last-hour",
-             "predictor": "past"}  # fmt: skip
+             "predictor": "past", "oracle": False}  # fmt: skip
     run["policy"] = "las"
     console = Console(width=100)
     with console.capture() as shown:

@@ -129,6 +129,7 @@ class AdaptingStudy:
             "seed": options.seed,
             "jobs": len(self.runs[GIVEN].jct),
             "unplayed": self.unplayed,
+            "oracle": bool(policy_of(self.runs[GIVEN].policy).needs),
             "runs": {name: self._record(name) for name in self.runs},
             "verdict": self.verdict,
         }

@@ -34,6 +34,7 @@ from shunter.cli.console import (
     note,
     progress,
     say_about,
+    say_searchable,
     say_stoppable,
     with_columns,
 )
@@ -160,6 +161,7 @@ def adapt(  # noqa: PLR0913, PLR0917  one argument per option
     setup = _with_repository(setup, repository)
     work = Adapting(setup, options)
     say_about(setup, cluster, [work.given])
+    say_searchable(policy)
     with progress("adapting", "searches") as on_progress:
         found = work.run(on_progress)
     say_stoppable(setup.trace, checkpointable or "", max(run.preemptions for run in found.runs.values()))

@@ -436,6 +436,14 @@ def say_stoppable(trace: Trace, checkpointable: str, stops: int) -> None:
         note("policies could stop every job, as the trace doesn't say which can be stopped; --checkpointable sets it")
 
 
+def say_searchable(policy: str) -> None:
+    """Report that there is nothing to search."""
+    from shunter.tuning.spaces import ANY, space_of
+
+    if policy != ANY and not space_of(policy).varies:
+        note(f"'{policy}' has no settings left to search; 'shunter policies' shows what policies have")
+
+
 def learn(setup: Setup, policies: Sequence[str | NamedPolicy]) -> list[NamedPolicy]:
     """Fit the models of policies that learn before any of them is run; returns the policies with what they learned."""
     from shunter.simulation import resolve

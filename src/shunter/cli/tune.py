@@ -26,6 +26,7 @@ from shunter.cli.console import (
     named_cluster,
     progress,
     say_about,
+    say_searchable,
     say_stoppable,
     with_columns,
 )
@@ -136,6 +137,8 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     )  # fmt: skip
     named = resolve(task.policy)
     say_about(task.ground.setup(task.place), cluster, [named])
+    if task.spaces:
+        say_searchable(policy)
     for place in filter(None, (task.place, task.later)):
         learn(task.ground.setup(place), [named])
     with progress("tuning", "runs") as on_progress:

@@ -19,11 +19,13 @@ from shunter.errors import PolicyError
 from shunter.params import Among, Between, Growing, declared, named
 from shunter.predictors.models import model
 from shunter.protocols import Policy
+from shunter.seeding import rng
 from shunter.variants import texts_of
 from shunter.world import F64
 
 ANY = "any"  # in place of a policy: all that a search may choose among
 OFF_SHARE = 0.25  # of draws in which a parameter that can be off is
+SOME = 50  # draws that show whether a space has more than one policy, and whether all can be used
 NOT_OURS = frozenset({"scored"})  # it needs a file
 
 
@@ -103,6 +105,16 @@ class PolicySpace:
     def drawn(self, draws: np.random.Generator) -> F64:
         """A point anywhere."""
         return draws.random(len(self.categories))
+
+    def some(self) -> set[str]:
+        """Some of its policies: a setting may make use of what the policy as it was named does not."""
+        draws = rng(0, "spaces")
+        return {self.text(self.drawn(draws)) for _ in range(SOME if self.dimensions else 0)} - {""}
+
+    @property
+    def varies(self) -> bool:
+        """Whether there is anything to search: settings may contradict what the text sets."""
+        return len({registry.text(registry.policy(text)) for text in self.some() | {self.policy}}) > 1
 
     def near(self, point: F64, width: float, draws: np.random.Generator) -> F64:
         """A point in the neighbourhood: numbers move by about ``width``, few categories change."""

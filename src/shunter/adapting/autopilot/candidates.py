@@ -18,11 +18,9 @@ from shunter.live.switch_log import LONGEST_POLICY
 from shunter.params import Among, Between, Growing, named
 from shunter.protocols import Policy
 from shunter.scheduling.resizing.policy import Resizing
-from shunter.seeding import rng
 from shunter.tuning.spaces import PolicySpace, SearchedParam, choosable, first_name, space_of
 
 USUAL = ("saf:backfill=easy", "sjf:backfill=easy", "wfp3:backfill=easy", "srsf", "tiresias")
-DRAWS = 50  # settings drawn from a space, to see whether it has more than one, and whether all can be used
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Candidates:
         found = cls(tuple(dict.fromkeys(text for text in others if text != base)), base)
         if not found.texts:
             raise PolicyError(f"the only candidate is the baseline, '{base}'; name another one")
-        for text in (*found.first, *(text for space in found.spaces for text in _drawn(space))):
+        for text in (*found.first, *(text for space in found.spaces for text in space.some())):
             if why := _unusable(registry.policy(text)):
                 raise PolicyError(f"the autopilot can't choose '{text}': it {why}; name another candidate")
         return found
@@ -56,7 +54,7 @@ class Candidates:
     @cached_property
     def spaces(self) -> tuple[PolicySpace, ...]:
         """What is searched."""
-        return tuple(space for text in self.texts if _varies(space := space_of(text)))
+        return tuple(space for text in self.texts if (space := space_of(text)).varies)
 
     @property
     def preferred(self) -> str:
@@ -78,17 +76,6 @@ class Candidates:
             return fits and registry.text(registry.policy(text)) == text  # only now is anything made of it
         except ShunterError:
             return False
-
-
-def _varies(space: PolicySpace) -> bool:
-    """Whether there is anything to search: settings may contradict what the text sets."""
-    return bool(_drawn(space) - {space.policy})
-
-
-def _drawn(space: PolicySpace) -> set[str]:
-    """Some policies of a space: a setting may make use of what the policy as it was named does not."""
-    draws = rng(0, "candidates")
-    return {space.text(space.drawn(draws)) for _ in range(DRAWS if space.dimensions else 0)} - {""}
 
 
 def _usable(names: Iterable[str]) -> list[str]:
