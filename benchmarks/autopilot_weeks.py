@@ -6,6 +6,7 @@ intervals over the weeks.  No job may be stopped, as on a live cluster; ``--stop
 a tenth of the machines away.  With ``--copies``, each row is the mean of runs with run times 1 % apart.  ``twins`` are
 made-up traces like the published ones.  ``--limits`` sets others for the autopilot and for Fixed.  ``--keep FILE``
 keeps rows as they come, so that a run can go on; ``--against FILE`` compares with the Fixed of another version's rows.
+``--whole`` has one row for each trace: all its windows in one run, in which the autopilot goes on for months.
 
 ``--next-hour`` prints another table: one that knows the next hour, chooses anew every hour among 40 candidates and
 keeps no limits, which is Optimal of ``shunter adapt``, and whether the autopilot gains half of what that one gains.
@@ -89,7 +90,7 @@ TWINS_ON, TWINS_LOAD, OF_EACH = "32x8", 0.95, 3
 
 
 class Window(NamedTuple):
-    """Two weeks of a site."""
+    """Two weeks of a site, or all its weeks in one."""
 
     site: str
     since: str
@@ -97,8 +98,8 @@ class Window(NamedTuple):
     seed: int = 0  # of a twin; 0: a recorded trace
 
 
-def windows(name: str, seed: int = 1) -> Iterator[Window]:
-    """One after the other, to the end of the trace; of twins one of each seed from this one on."""
+def windows(name: str, seed: int = 1, whole: bool = False) -> Iterator[Window]:
+    """One after the other, to the end of the trace, or one over all of it; of twins one of each seed from this one on."""
     if name == "twins":
         seeds = range(seed, seed + OF_EACH)
         yield from (Window(like, f"+{DAYS}", f"+{2 * DAYS}", each) for like in TWINS for each in seeds)
@@ -110,6 +111,9 @@ def windows(name: str, seed: int = 1) -> Iterator[Window]:
             return f"+{int(site.first) + at * DAYS}"
         return f"{datetime.fromisoformat(site.first).replace(tzinfo=UTC) + timedelta(days=at * DAYS):%Y-%m-%d}"
 
+    if whole:
+        yield Window(name, begin(0), begin(site.windows))
+        return
     for at in range(site.windows):
         yield Window(name, begin(at), begin(at + 1))
 
@@ -225,7 +229,7 @@ class Row(NamedTuple):
 NEXT_HOUR, ARRIVALS = "knows the next hour", "knows its arrivals alone"
 REACHED = {True: "yes", False: "**no**", None: ""}  # an aim
 HEADS = (
-    "two weeks", "site's policy", "Fixed", "autopilot", "Optimal", "over Fixed", "over the site's",
+    "window", "site's policy", "Fixed", "autopilot", "Optimal", "over Fixed", "over the site's",
     "Optimal over Fixed", "0.98 of Fixed", "half of Optimal - Fixed", "handed back after a bad day", "hand-backs",
     "limits", "",
 )  # fmt: skip
@@ -292,7 +296,7 @@ def next_hour_table(rows: Sequence[Row], found: Sequence[Mapping[str, Any]]) -> 
     As for the other Optimal, this is not asked where Fixed breaks a limit, or where the autopilot never searched.
     """
     heads = (
-        "two weeks",
+        "window",
         "Fixed",
         NEXT_HOUR,
         "over Fixed",
@@ -348,6 +352,7 @@ def main(*words: str) -> None:
     asked.add_argument("traces", nargs="*", default=list(SITES), metavar="TRACE", help=", ".join((*SITES, "twins")))
     asked.add_argument("--machines", type=float, default=1.0, metavar="X", help="this share of the machines")
     asked.add_argument("--seed", type=int, default=1, metavar="N", help="the first of three seeds of each twin")
+    asked.add_argument("--whole", action="store_true", help="all windows of a trace in one run")
     asked.add_argument("--copies", type=int, default=1)
     asked.add_argument("--stops", action="store_true")
     asked.add_argument("--limits", default=LIMITS)
@@ -357,7 +362,7 @@ def main(*words: str) -> None:
     options = asked.parse_args(words)
     if options.next_hour and options.copies > 1:
         asked.error("--next-hour has one run of each window; leave --copies out")
-    found = [window for name in options.traces for window in windows(name, options.seed)]
+    found = [window for name in options.traces for window in windows(name, options.seed, options.whole)]
     terms = Terms(options.machines, options.copies, "all" if options.stops else "none", options.limits)
     shared = terms, options.keep, options.next_hour
     records = run_tasks(_work, shared, found, [1] * len(found), usable_cores(), lambda done, total: None)

@@ -13,7 +13,7 @@ from shunter import world as w
 from shunter.adapting.autopilot.near_copies import near_times
 from shunter.adapting.autopilot.replay import PILOT, PilotedRun, PilotStudy, ReplayOptions
 from shunter.adapting.autopilot.rule import Autopilot, AutopilotLimits, PastDays, PilotAction, past_days
-from shunter.adapting.autopilot.shadows import SHADOWS, BaselineShadows, WatchedDay
+from shunter.adapting.autopilot.shadows import AT_ONCE, SHADOWS, BaselineShadows, WatchedDay
 from shunter.generating.known_jobs import DAY
 from shunter.report import so_far
 from shunter.report.so_far import JobsBetween
@@ -82,6 +82,16 @@ def test_a_bad_day_is_handed_back(begun) -> None:
     assert "over a day" in bad.why
     assert not flown(begun, "ljf", 2, dataclasses.replace(QUICK, worst_day=100.0)).why  # the operator allows it
     assert not flown(begun, BEST, 2).why
+
+
+def test_a_day_that_is_a_little_too_long_counts_a_day_later_at_the_earliest(begun) -> None:
+    """When a day ends, many run times are guesses: only four times the allowed excess counts at once."""
+    excess = flown(begun, "ljf", 1).seen_least - 1
+    much, little = (dataclasses.replace(QUICK, worst_day=1 + excess / (AT_ONCE * of)) for of in (1.1, 0.9))
+    assert excess > 0
+    assert "at its end" in flown(begun, "ljf", 1, much).why
+    assert not flown(begun, "ljf", 1, little).why
+    assert "over the day before" in flown(begun, "ljf", 2, little).why
 
 
 def test_a_bad_day_that_guesses_hid_is_handed_back_a_day_later(begun) -> None:

@@ -63,7 +63,7 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
         typer.Option(
             "--limits",
             metavar="K=V,...",
-            help="worst_p99=1.5, worst_fairness=0.95, again=2, prefer=1.2 ...: see docs/reference/autopilot.md.",
+            help="worst_p99=1.5, worst_fairness=0.95, days=28, hours=24, prefer=1.2, again=2 ...; a wrong name lists all.",
         ),
     ] = None,
     every: Annotated[str, typer.Option("--every", metavar="T", help="Time between decisions: 1d, 7d.")] = "1d",
