@@ -99,7 +99,7 @@ class Window(NamedTuple):
 
 
 def windows(name: str, seed: int = 1, whole: bool = False) -> Iterator[Window]:
-    """One after the other, to the end of the trace, or one over all of it; of twins one of each seed from this one on."""
+    """One after the other to the end of the trace, or all in one; of twins one of each seed from this one on."""
     if name == "twins":
         seeds = range(seed, seed + OF_EACH)
         yield from (Window(like, f"+{DAYS}", f"+{2 * DAYS}", each) for like in TWINS for each in seeds)

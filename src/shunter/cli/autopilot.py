@@ -63,7 +63,7 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
         typer.Option(
             "--limits",
             metavar="K=V,...",
-            help="worst_p99=1.5, worst_fairness=0.95, days=28, hours=24, prefer=1.2, again=2 ...; a wrong name lists all.",
+            help="worst_p99=1.5, worst_fairness=0.95, hours=24, prefer=1.2, again=2 ...; an unknown name lists all.",
         ),
     ] = None,
     every: Annotated[str, typer.Option("--every", metavar="T", help="Time between decisions: 1d, 7d.")] = "1d",
