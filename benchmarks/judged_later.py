@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -45,15 +45,15 @@ def guessed(replay: PilotReplay, simulator: Simulator, now: int, times: int) -> 
     return [np.max(each, axis=0) for each in zip(*(other.guesses(simulator, now) for other in others), strict=True)]
 
 
-def judged(replay: PilotReplay, text: str) -> tuple[F64, dict[str, F64]]:
+def judged(replay: PilotReplay, text: str, kinds: Mapping[str, int] = KINDS) -> tuple[F64, dict[str, F64]]:
     """Each day over the longest of its shadows: in truth, and as it is judged on each day, a row per day of judging."""
     simulator, policy, ends = replay._simulator(), registry.policy(text), replay._instants(DAY)  # noqa: SLF001
     shadows, memory = BaselineShadows(BASE, simulator.fork(), None, replay.begin, 0), policy.start(simulator.cluster)
     days = list(pairwise(ends))
-    seen = {kind: np.full((len(days), len(days)), np.nan) for kind in KINDS}
+    seen = {kind: np.full((len(days), len(days)), np.nan) for kind in kinds}
     for row, (_, now) in enumerate(days):
         memory = simulator.run(policy, until=now, memory=memory)
-        for kind, times in KINDS.items():
+        for kind, times in kinds.items():
             guesses = guessed(replay, simulator, now, times)
             twins = shadows.by_guess(simulator, guesses, now)
             seen[kind][row, : row + 1] = [over_shadows(simulator, twins, *day).min() for day in days[: row + 1]]
