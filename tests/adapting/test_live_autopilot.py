@@ -21,6 +21,7 @@ from shunter.adapting.autopilot.rule import AutopilotLimits, PilotAction, PilotV
 from shunter.adapting.autopilot.site_jobs import JobsToKeep, joined, trace_of, with_unfinished
 from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask, answered
 from shunter.cli.slurm_run import _AutopilotOptions
+from shunter.generating.known_jobs import DAY
 from shunter.generating.repository import WorkloadRepository
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.live.controller import Mode, RoundResult
@@ -186,6 +187,17 @@ def test_a_clock_that_was_set_back_or_forward_does_not_let_it_switch_more_often(
 HOSTILE = ("$(reboot)", "a\nb", "\udcff\udcfe", "x" * 100_000, "\0", "../../etc", "'; drop table jobs; --", "")
 
 
+def test_a_job_counts_from_when_it_could_run() -> None:
+    """One that its user held for nine days is no nine days of history."""
+    now = time.time_ns() // 1_000_000
+    held = LiveJob(
+        "1", "1", "COMPLETED", partition="main", submit=now - 9 * DAY, eligible=now - 9, start=now - 5, end=now, gpus=1
+    )
+    again = replace(held, id="2", eligible=now - 3)  # eligible for its next run, by some managers
+    made = trace_of([held, again, replace(held, eligible=0)], machines_of(busy().nodes()), now)
+    assert made.submit.tolist() == [now - 9 * DAY, now - 9, now - 5]
+
+
 def test_hostile_jobs_are_kept_or_left_out_and_spoil_no_hour(tmp_path: Path) -> None:
     now = time.time_ns() // 1_000_000
     plain = LiveJob("1", "1", "COMPLETED", user="ann", partition="main", submit=now, start=now, end=now + 5, gpus=1)
@@ -195,6 +207,7 @@ def test_hostile_jobs_are_kept_or_left_out_and_spoil_no_hour(tmp_path: Path) -> 
         replace(plain, id="before", submit=-5),
         replace(plain, id="backwards", start=now + 9, end=now),
         replace(plain, id="many", gpus=10**15),
+        replace(plain, id="more", gpus=10**16),  # thousandths of it are no 64-bit number
         replace(plain, id="y" * 10_000),
         replace(plain, id="endless", limit=10**18),
         replace(plain, id="memory", mem_mib=-3),

@@ -73,6 +73,27 @@ def log_of(journal: Path) -> list[tuple[str, str, str]]:
         return [(each.before, each.policy, each.state) for each in SwitchLog(book).all()]
 
 
+@pytest.mark.parametrize("problem", [LiveError("the audit log can't be written"), OSError(28, "No space left")])
+def test_each_round_is_seen_once_by_all_though_one_fails(tmp_path: Path, problem: Exception) -> None:
+    """A full disk behind the output neither ends the controller nor counts a switch twice."""
+    manager, reported = busy(), list[LiveError]()
+    numbers = Metrics(manager)
+
+    def shown(result: RoundResult) -> None:
+        numbers.seen(result)
+        raise problem
+
+    def full(found: LiveError) -> None:
+        reported.append(found)
+        raise OSError(28, "No space left")
+
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.0, 0.0), rounds=4)
+    run(Scripted(), manager, tmp_path / "journal.db", settings, on_round=shown, on_silence=full)
+    assert len(reported) == 4
+    assert str(problem) in str(reported[0])
+    assert 'shunter_policy_switches_total{result="made"} 1\n' in numbers.text()
+
+
 @pytest.fixture
 def other_fails(monkeypatch) -> None:
     """Each decision of ``OTHER``."""
@@ -225,6 +246,32 @@ def test_a_policy_that_fails_after_a_restart_gives_way_to_the_baseline(
     assert log_of(journal)[-2:] == [("", OTHER, DONE), (OTHER, BASE, DONE)]
     with closing(Journal(journal)) as book:
         assert policy_of(book) == BASE
+
+
+@pytest.mark.usefixtures("other_fails")
+def test_a_policy_in_whose_first_round_two_controllers_were_killed_gives_way(tmp_path: Path, monkeypatch) -> None:
+    """It may take all memory, again and again."""
+    journal = tmp_path / "journal.db"
+    with closing(Journal(journal)) as book:
+        SwitchLog(book).begin("it begins", BASE, "first")
+        SwitchLog(book).intend(BASE, OTHER, "the script says so", "")
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(*_) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shunter.live.rounds.decide", killed)
+        with pytest.raises(KilledError):
+            control(busy(), journal, Scripted((OTHER,)))
+    assert log_of(journal)[-1] == ("", OTHER, INTENT)
+    after = Scripted((BASE,))
+    results = control(busy(), journal, after)
+    assert after.begun[-1] == ""
+    assert [result.policy for result in results] == [BASE] * len(results)
+    assert log_of(journal)[-1] == ("", BASE, DONE)
 
 
 @pytest.mark.usefixtures("other_fails")

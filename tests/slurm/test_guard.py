@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 from hypothesis import given, settings
@@ -407,7 +408,64 @@ def test_jobs_that_wait_for_a_node_that_is_away_are_not_compared():
         now = Snapshot(NOW + at * SECOND, jobs, there, dialect=SLURM)
         assert not window.full(now)
         window.note(now)
-    assert window.verdict(policy("fifo")) is None
+    with pytest.raises(LiveError, match="too many jobs waited"):
+        window.verdict(policy("fifo"))
+
+
+def put_last(window, nice, own_nice=attrgetter("nice")):
+    """A user's many short jobs, all of which wait behind those of others."""
+    mine = [replace(job, id=f"m{job.id}", handle=f"m{job.id}", user="eve", nice=nice) for job in jobs_of([60] * 30)]
+    others = tuple(job for job in window.jobs.values() if job.waits)
+    for later in (60, 600):
+        window.note(replace(window.begin, now=window.last + later * SECOND, jobs=(*others, *mine)), own_nice)
+    return {job.id for job in mine}
+
+
+def test_jobs_that_their_user_puts_last_are_not_compared():
+    """Slurm lets them wait, and no shadow knows why: else any user could make the guard hand back."""
+    window, _ = window_of(by_submission, 600)
+    mine = put_last(window, nice=1_000_000)
+    assert mine <= window.odd
+    assert not window.odd - mine
+
+
+@pytest.mark.parametrize("why", ["we put them last", "it is the site's usual nice"])
+def test_jobs_that_others_put_last_are_compared(why):
+    window, _ = window_of(by_submission, 600)
+    if why == "we put them last":
+        put_last(window, nice=1_000_000, own_nice=lambda job: 0)
+    else:
+        window.jobs = {name: replace(job, nice=100) for name, job in window.jobs.items()}
+        put_last(window, nice=100)
+    assert not window.odd
+
+
+def test_what_users_set_counts_and_not_what_we_added(controller):
+    """Also where no mark says so, and where somebody has changed what we set."""
+    ours, theirs, changed = jobs_of([60] * 3)
+    book = controller.journal
+    for act in book.intend(1, [Order(job.handle, "nice", "50", "0") for job in (ours, changed)]):
+        book.settle(act, DONE)
+    book.leave_alone(changed.handle, "its nice was changed")
+    own_nice = Guard(controller, Tolerance(base="fifo"))._own_nice()
+    assert [own_nice(replace(job, nice=50)) for job in (ours, theirs, changed)] == [0, 50, 50]
+
+
+@pytest.mark.parametrize(("hour", "paused"), [(0, True), (-1, False), (-24, False)])
+def test_nothing_is_compared_across_a_clock_that_was_set_back(controller, hour, paused):
+    """Jobs of the future would have no place in the shadow."""
+    usual = {"margin": 0.1, "slack": 5.0, "every_s": 0.0, "patience": 3, "base": "fifo"}
+    guard, jobs = Guard(controller, Tolerance(**usual)), jobs_of(LENGTHS)
+    starts, length = reality(jobs, LENGTHS, longest_first)
+    for at in range(0, 1001, 50):
+        seen = snapshot_at(NOW + at * SECOND, jobs, starts, length)
+        guard.seen(RoundResult(Round(at, replace(seen, now=seen.now + hour * 3600 * SECOND), None, seen.jobs), []))
+    assert bool(controller.paused) is paused
+    if hour:
+        assert controller.doubt == "it can't compare: the clock was set back"  # so that no policy is switched
+    later = replace(seen, now=seen.now + 2 * 24 * 3600 * SECOND)
+    guard.seen(RoundResult(Round(at, later, None, seen.jobs), []))
+    assert not controller.doubt
 
 
 def test_sizes_of_ours_are_compared():
@@ -616,11 +674,35 @@ def test_waits_for_cpus_that_jobs_without_gpus_hold_are_no_harm_of_the_policy(at
     window = GuardWindow(crowded(NOW, [], held[0]))
     for later in range(60, 7200, 60):
         window.note(crowded(NOW + later * SECOND, jobs, held[1]))
-    verdict = window.verdict(policy("fifo"))
     if at:
-        assert verdict is None  # nothing can be said of them
+        with pytest.raises(LiveError, match="too many jobs waited"):  # so that no policy is switched meanwhile
+            window.verdict(policy("fifo"))
     else:
+        verdict = window.verdict(policy("fifo"))
         assert verdict.realised_s > 1.5 * verdict.shadow_s
+
+
+def test_a_share_of_a_gpu_that_lacks_cpus_is_not_compared():
+    """It asks for no whole GPU, and may share one that is in use."""
+    share = LiveJob(
+        "s", "s", "PENDING", "Resources", "eve", partition="main", shards=1, cpus=1, submit=NOW, eligible=NOW
+    )
+    node = replace(NODES[0], shards=32, used=(0, 1, 2, 3))
+    for cpus_used, kept_out in ((64, True), (63, False)):
+        held = LiveJob("c", "c", "RUNNING", "", "eve", partition="main", cpus=cpus_used, start=NOW, nodes=("n1",))
+        seen = Snapshot(NOW + 1, (held, share), (replace(node, cpus_used=cpus_used),), dialect=SLURM)
+        assert Crowding(seen).keeps_out(share) is kept_out
+
+
+def test_a_job_that_needs_one_node_is_not_kept_out_by_cpus_where_no_node_has_its_gpus():
+    """Free GPUs of four nodes are no room for it, whoever holds CPUs."""
+    (job,) = jobs_of([600])
+    one = replace(job, gpus=4, cpus=4)
+    many = replace(one, min_nodes=4, max_nodes=4, per_node="gres:gpu:1")
+    nodes = tuple(replace(NODES[0], name=f"n{at}", used=(0, 1, 2), cpus_used=64) for at in range(4))
+    ran = LiveJob("c", "c", "RUNNING", "", "eve", partition="main", cpus=256, start=NOW, nodes=("n0", "n1", "n2", "n3"))
+    crowding = Crowding(Snapshot(NOW + 1, (ran, one, many), nodes, dialect=SLURM))
+    assert [crowding.keeps_out(each) for each in (one, many)] == [False, True]
 
 
 def test_a_job_that_lacks_gpus_or_fits_is_compared_whatever_jobs_without_gpus_hold():
@@ -629,11 +711,11 @@ def test_a_job_that_lacks_gpus_or_fits_is_compared_whatever_jobs_without_gpus_ho
         (4, 8, 0, False), (4, 8, 56, False), (4, 8, 57, True), (1, 8, 57, True), (1, 7, 57, False), (5, 8, 64, False),
     ):  # fmt: skip
         asks = replace(job, gpus=gpus, cpus=cpus)
-        assert Crowding.of(crowded(NOW + 1, [asks], cpus_used)).keeps_out(asks) is kept_out, (gpus, cpus, cpus_used)
+        assert Crowding(crowded(NOW + 1, [asks], cpus_used)).keeps_out(asks) is kept_out, (gpus, cpus, cpus_used)
     runs = replace(job, state="RUNNING", reason="", gpus=2, cpus=32, start=NOW, nodes=("n1",))
     waits = replace(job, id="9", handle="9", gpus=1, cpus=40)
     busy = replace(NODES[0], used=(0, 1), cpus_used=32)  # all by a job with GPUs: the shadow knows it
-    assert not Crowding.of(Snapshot(NOW + 1, (runs, waits), (busy,))).keeps_out(waits)
+    assert not Crowding(Snapshot(NOW + 1, (runs, waits), (busy,))).keeps_out(waits)
 
 
 def test_a_shadow_that_cannot_be_made_is_reported_and_does_no_harm(controller, monkeypatch):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+import numpy as np
 
 from shunter.live.nodes import Node
 from shunter.live.requests import Request
 from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.world import I64
 
 
 def has_gpus(job: LiveJob) -> bool:
@@ -35,41 +38,58 @@ def without_cpu_jobs(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, nodes=tuple(freed(node) for node in snapshot.nodes))
 
 
-@dataclass(frozen=True)
 class Crowding:
-    """Which waiting jobs lack CPUs or memory that jobs without GPUs hold, at one look."""
+    """Which waiting jobs lack CPUs or memory that jobs without GPUs hold, at one look.
 
-    snapshot: Snapshot
-    _freed: dict[str, Node] = field(default_factory=dict)  # nodes on which such jobs hold anything, without them
-    _known: dict[tuple[object, ...], bool] = field(default_factory=dict)  # jobs that ask alike
+    Nodes are arrays: one user may have thousands of jobs that all ask for something else.
+    """
 
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Crowding:
-        """At this look."""
-        pairs = zip(snapshot.nodes, without_cpu_jobs(snapshot).nodes, strict=True)
-        return cls(snapshot, {freed.name: freed for node, freed in pairs if freed != node})
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        freed = without_cpu_jobs(snapshot).nodes
+        up = [row for row, node in enumerate(snapshot.nodes) if node.up]
+        now = [snapshot.nodes[row] for row in up]
+        worlds = (now, [freed[row] for row in up])  # as it is, and without jobs that have no GPUs
+        self._row = {node.name: row for row, node in enumerate(now)}
+        self._gpus = np.array([node.gpus for node in now], np.int64)
+        self._used = np.array([len(node.used) for node in now], np.int64)
+        self._cpus = np.array([node.cpus for node in now], np.int64)
+        self._mib = np.array([node.mem_mib for node in now], np.int64)
+        self._cpus_used = np.array([[node.cpus_used for node in nodes] for nodes in worlds], np.int64)
+        self._mib_used = np.array([[node.mem_used for node in nodes] for nodes in worlds], np.int64)
+        self._crowded = np.array([one != other for one, other in zip(*worlds, strict=True)], np.bool_)
+        self._rows: dict[frozenset[str], I64] = {}  # by the nodes that a job may have
+        self._known: dict[tuple[object, ...], bool] = {}  # by what a job asks for
 
     def keeps_out(self, job: LiveJob) -> bool:
         """Whether a job would have room but for jobs without GPUs."""
-        if not self._freed or not job.gpus or job.state != "PENDING":
+        if not self._crowded.any() or not has_gpus(job) or job.state != "PENDING":
             return False
         request = self.snapshot.requests.of(job)
-        key = (request.names, request.gpus, job.cpus, request.mem_mib)
+        key = (request.names, request.gpus, request.span, job.cpus, request.mem_mib)
         if key not in self._known:
-            self._known[key] = self._crowded(job, request)
+            self._known[key] = self._lacks_room(job, request)
         return self._known[key]
 
-    def _crowded(self, job: LiveJob, request: Request) -> bool:
-        present = [node for node in self.snapshot.nodes if node.name in request.names and node.up]
-        without = [self._freed.get(node.name, node) for node in present]
-        rooms = [sum(_room(node, job.cpus, request) for node in nodes) for nodes in (present, without)]
-        return rooms[0] < request.gpus <= rooms[1]
+    def _lacks_room(self, job: LiveJob, request: Request) -> bool:
+        rows = self._rows_of(request.names)
+        if not self._crowded[rows].any():
+            return False
+        wanted = request._replace(gpus=max(request.gpus, 1))  # a share needs CPUs and memory beside one GPU
+        free = self._gpus - (self._used if job.gpus else 0)  # a GPU that is shared may have room for one more share
+        rooms = np.tile(np.maximum(free[rows], 0), (2, 1))
+        for asked, size, used in (
+            (job.cpus, self._cpus, self._cpus_used),
+            (request.mem_mib, self._mib, self._mib_used),
+        ):
+            if asked:
+                most = np.maximum(size[rows] - used[:, rows], 0) * wanted.gpus // asked
+                rooms = np.where(size[rows] > 0, np.minimum(rooms, most), rooms)  # 0: the manager does not say
+        largest = int(self._gpus[rows].max())
+        now, without = (wanted.fits_in(each.tolist(), largest) for each in rooms)
+        return without and not now
 
-
-def _room(node: Node, cpus: int, request: Request) -> int:
-    """How many GPUs of a node a job could have now."""
-    room = max(node.gpus - len(node.used), 0)
-    for wanted, size, used in ((cpus, node.cpus, node.cpus_used), (request.mem_mib, node.mem_mib, node.mem_used)):
-        if wanted and size:  # 0: the manager does not say
-            room = min(room, max(size - used, 0) * request.gpus // wanted)
-    return room
+    def _rows_of(self, names: frozenset[str]) -> I64:
+        if names not in self._rows:
+            self._rows[names] = np.array([self._row[name] for name in names if name in self._row], np.int64)
+        return self._rows[names]

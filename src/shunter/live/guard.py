@@ -8,16 +8,17 @@ back to the manager, and the controller only watches until it is resumed.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from operator import attrgetter
 from statistics import median
 
 import numpy as np
 
 from shunter import world as w
-from shunter.errors import ShunterError
-from shunter.live.controller import Controller, RoundResult
+from shunter.errors import LiveError, ShunterError
+from shunter.live.controller import Controller, RoundResult, own_value
 from shunter.live.cpu_jobs import Crowding, has_gpus, without_cpu_jobs
 from shunter.live.journal import GUARD
 from shunter.live.journal_file import JournalError
@@ -39,6 +40,7 @@ from shunter.world import I64
 DAY_MS = 86_400_000  # waits of the last day are compared
 MOST_ARRIVALS = 10_000  # in a window: a check takes a second then ...
 LEAST_MS = 3_600_000  # ... that is as old: else a user with many short jobs could end each before anything is compared
+CLOCK_MS = 300_000  # by which a clock may be behind the one before it, or behind the manager's
 GPUS_CHANGED = 0.05  # of those that are up: then the shadow is of another cluster, and a new window begins
 LEAST_JOBS = 20  # without which nothing is said
 LEAST_ENDED = 5  # without which limits are taken as run times
@@ -48,14 +50,18 @@ ASKED = (
     *("limit", "qos", "account", "licenses", "reservation"),
     *(name for name in KEY if name != "max_nodes"),
 )  # what a waiting job asks for, in every format of the manager's output
+OwnNice = Callable[[LiveJob], int]
 COST = 20  # the pause after a check is this many times its duration
 INTERVALS = 5  # from one check to the next
 
 
 class GuardWindow:
-    """The jobs with GPUs since a moment: those that ran then, waited then, or arrived since."""
+    """The jobs with GPUs since a moment: those that ran then, waited then, or arrived since.
 
-    def __init__(self, begin: Snapshot, longest_ms: int = DAY_MS) -> None:
+    ``own_nice`` is the nice of a job as its user set it.
+    """
+
+    def __init__(self, begin: Snapshot, longest_ms: int = DAY_MS, own_nice: OwnNice = attrgetter("nice")) -> None:
         self.longest_ms = longest_ms
         # The shadow needs the tasks of arrays one by one, the first at least, and would never end jobs without GPUs.
         self.begin = begin = without_cpu_jobs(begin.unfolded())
@@ -65,9 +71,9 @@ class GuardWindow:
         self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
         self.starts: dict[str, int] = {}  # the first of each
         self.odd: set[str] = set()  # waited for something else at some time too: the shadow does not know how long
-        self.note(begin)
+        self.note(begin, own_nice)
 
-    def note(self, snapshot: Snapshot) -> None:
+    def note(self, snapshot: Snapshot, own_nice: OwnNice = attrgetter("nice")) -> None:
         """Note the jobs that arrived, started, ended, or left without having run."""
         present = {job.id: job for job in snapshot.unfolded().jobs if has_gpus(job)}
         for name, job in present.items():
@@ -75,9 +81,12 @@ class GuardWindow:
                 continue  # as it was: a snapshot keeps what has not changed
             if name in self.jobs or job.waits or (job.nodes and job.start >= self.begin.now):
                 self._see(job, snapshot.now)
-        waiting = (job for name, job in self.jobs.items() if name not in self.starts)
-        crowding = Crowding.of(snapshot)
-        self.odd |= {job.id for job in waiting if _waits_for_more(job, snapshot) or crowding.keeps_out(job)}
+        waiting = [job for name, job in self.jobs.items() if name not in self.starts and name not in self.odd]
+        usual, crowding = max(min(map(own_nice, waiting), default=0), 0), Crowding(snapshot)
+        for job in waiting:
+            behind = own_nice(job) > usual  # its user puts it behind others, of which the shadow knows nothing
+            if behind or _waits_for_more(job, snapshot) or crowding.keeps_out(job):
+                self.odd.add(job.id)
         for name, job in self.warm.items():
             if not job.over:
                 self.warm[name] = _later(job, present.get(name), snapshot.now)
@@ -128,6 +137,8 @@ class GuardWindow:
             and name not in self.odd
             and _modelled(self.jobs[name], requests)
         ]
+        if len(names) < LEAST_JOBS <= sum(name in self.odd for name in self.jobs):
+            raise LiveError("too many jobs waited for what a simulation of the queue does not know")
         arrived = np.array([self.arrivals[name] for name in names], np.int64)
         begun = [np.array([min(of.get(name, now), now) for name in names], np.int64) for of in (self.starts, shadow)]
         lately = _waits_between(arrived, begun, max(self.begin.now, now - DAY_MS), now)
@@ -301,9 +312,14 @@ class Guard:
             self._hand_back(snapshot, self._decided)
             result.paused = self.controller.paused
             return
+        if self._set_back(snapshot):
+            self.window, self.worse = None, 0  # nothing from before can be compared with what comes
+            self.controller.doubt = "it can't compare: the clock was set back"
+            return
+        own_nice = self._own_nice()
         if self.window is None or self.window.full(snapshot):  # bad checks still count: nodes may come and go
-            self.window = GuardWindow(snapshot, round(self.tolerance.days * DAY_MS))
-        self.window.note(snapshot)
+            self.window = GuardWindow(snapshot, round(self.tolerance.days * DAY_MS), own_nice)
+        self.window.note(snapshot, own_nice)
         if time.monotonic() >= self._due:
             self._check(self.window)
             if self.worse >= self.tolerance.patience:
@@ -311,14 +327,26 @@ class Guard:
         result.paused = self.controller.paused
         result.ratio = self.verdict.ratio(self.tolerance.slack) if self.verdict is not None else None
 
+    def _set_back(self, snapshot: Snapshot) -> bool:
+        """Whether the clock was set back: the last look, or a job's submission, is in the future."""
+        late = snapshot.now + CLOCK_MS
+        before = self.window is not None and self.window.last > late
+        return before or any(job.submit > late for job in snapshot.jobs if not job.over)
+
+    def _own_nice(self) -> OwnNice:
+        """The nice of a job without what we added; one that is left alone has the nice that somebody else set."""
+        force, alone = self.controller.journal.in_force(), self.controller.journal.left_alone()
+        return lambda job: job.nice if job.handle in alone else int(own_value(job, "nice", force))
+
     def _check(self, window: GuardWindow) -> None:
         begun, found, blind = time.monotonic(), None, ""
         try:
             found = window.verdict(self.base, self.tolerance.slack)
         except (ShunterError, *BAD_DATA) as problem:  # of the shadow: the controller continues, and reports it
             blind = str(problem) or type(problem).__name__
-            with suppress(JournalError):
-                self.controller.journal.note("guard can't", blind)
+            if blind not in self.controller.doubt:
+                with suppress(JournalError):
+                    self.controller.journal.note("guard can't", blind)
         now = time.monotonic()
         every_s = self.tolerance.every_s
         rest_s = INTERVALS * self.controller.interval_s if every_s is None else every_s

@@ -45,10 +45,14 @@ class Request(NamedTuple):
     def fits_on(self, nodes: Iterable[Node]) -> bool:
         """Whether there is room for it on these nodes if they are empty."""
         sizes = [node.gpus for node in nodes if node.name in self.names]
+        return self.fits_in(sizes, max(sizes, default=0))
+
+    def fits_in(self, rooms: Sequence[int], largest: int) -> bool:
+        """Whether nodes with so many GPUs to offer have room for it; ``largest``: GPUs of the largest of them."""
         if self.span == w.ANY_NODES:
-            return sum(sizes) >= self.gpus
-        return sum(size >= self.each for size in sizes) >= max(self.span, 1) or (
-            self.span == 0 and self.gpus > max(sizes, default=0) and sum(sizes) >= self.gpus
+            return sum(rooms) >= self.gpus
+        return sum(room >= self.each for room in rooms) >= max(self.span, 1) or (
+            self.span == 0 and self.gpus > largest and sum(rooms) >= self.gpus
         )
 
 

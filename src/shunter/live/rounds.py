@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,14 +79,30 @@ class Rounds:
             result = self.controller.act_on(wanted)  # reconcile, find orders, write them down, carry them out
             result.policy, result.switch, result.remark = switching.text, self._switch, switching.source.remark
             switching.round_over()
-            for observe in self.observers:  # watchdog and guard first, then output, metrics and audit log
-                observe(result)
-            self._switch = None  # all have seen it
         except LiveError as problem:
-            self.on_silence(problem)
+            self._silence(problem)
+            return True
         except BAD_DATA as problem:
             self._report("what follows a decision", problem)
+            return True
+        self._switch = None  # it is in the result
+        for observe in self.observers:  # watchdog and guard first, then output, metrics and audit log
+            self._show(observe, result)
         return True
+
+    def _show(self, observe: Observe, result: RoundResult) -> None:
+        """Let one see a round: if it fails, the others see it all the same, and each sees it once."""
+        try:
+            observe(result)
+        except LiveError as problem:
+            self._silence(problem)
+        except (ShunterError, *BAD_DATA, OSError) as problem:
+            self._report("what follows a round", problem)
+
+    def _silence(self, problem: LiveError) -> None:
+        """Report it where that is possible: a full disk behind the output must not end the controller."""
+        with suppress(OSError):
+            self.on_silence(problem)
 
     def _look(self) -> View | None:
         """Wait until it is time, and look; None: stopped, no answer, or other machines than before."""
@@ -99,7 +116,7 @@ class Rounds:
             if not self.backend.number and not isinstance(problem, UnreachableError):
                 raise  # it has never worked
             self.backend.rest()
-            self.on_silence(problem if isinstance(problem, LiveError) else LiveError(f"a look failed: {problem}"))
+            self._silence(problem if isinstance(problem, LiveError) else LiveError(f"a look failed: {problem}"))
             return None
         except BAD_DATA as problem:
             self._failed("a look", problem)
@@ -116,7 +133,7 @@ class Rounds:
     def _report(self, what: str, problem: Exception) -> None:
         where = traceback.extract_tb(problem.__traceback__)[-1]
         kind = type(problem).__name__
-        self.on_silence(LiveError(f"{what} failed: {kind} at {Path(where.filename).name}:{where.lineno}: {problem}"))
+        self._silence(LiveError(f"{what} failed: {kind} at {Path(where.filename).name}:{where.lineno}: {problem}"))
 
     def _begin_again(self) -> None:
         """The machines are others than before: the policy goes on with what it remembers."""
@@ -127,7 +144,7 @@ class Rounds:
                 "machines", f"{counted(cluster.nodes, 'node')} with {counted(cluster.gpus, 'GPU')} from now on"
             )
         except JournalError as problem:
-            self.on_silence(problem)
+            self._silence(problem)
 
 
 class Authority:

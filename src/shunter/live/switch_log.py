@@ -39,15 +39,15 @@ class SwitchLog:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
 
-    def begin(self, described: str, policy: str, why: str) -> None:
-        """Note that a controller begins, and with which policy, in one step."""
+    def begin(self, described: str, policy: str, why: str, *, unproven: bool = False) -> int:
+        """Note that a controller begins, and with which policy, in one step; ``unproven``: it may never decide."""
         with self.journal.writing() as file:
             became = f"case when policy = ? then '{DONE}' else '{ABANDONED}' end"  # of one that was killed meanwhile
             file.execute(f"update switches set state = {became} where state = '{INTENT}'", (policy,))
             made = file.execute(
                 "insert into events (at, kind, text) values (?, ?, ?)", (time.time(), BEGIN, described)
             ).lastrowid
-            _insert(file, int(made or 0), ("", policy, why, ""), DONE)
+            return _insert(file, int(made or 0), ("", policy, why, ""), INTENT if unproven else DONE)
 
     def intend(self, before: str, policy: str, why: str, evidence: str, *, back: bool = False) -> int:
         """Note a switch before it is made; refused once the jobs are handed back, unless it leads ``back``."""
@@ -92,6 +92,10 @@ class SwitchLog:
     def open_at_last(self) -> bool:
         """Whether a controller was killed in the first round of the last switch."""
         return [each.state for each in self.all()][-1:] == [INTENT]
+
+    def killed_again(self) -> bool:
+        """Whether the next controller was killed in its first round, too."""
+        return [(each.state, each.before) for each in self.all()][-1:] == [(INTENT, "")]
 
     def last_at(self) -> float | None:
         """When the policy was last switched, in seconds since 1970; None: never."""

@@ -58,7 +58,7 @@ def first_choice(source: PolicySource, controller: Controller) -> PolicyChoice:
     if not source.name or controller.mode is not Mode.ACT:
         return source.begin("", None)
     log = SwitchLog(controller.journal)
-    return source.begin(log.in_force(), log.last_at())
+    return source.begin("" if log.killed_again() else log.in_force(), log.last_at())
 
 
 class PolicyInForce:
@@ -93,7 +93,8 @@ class PolicyInForce:
     def note_begin(self, kind: str, described: str) -> None:
         """Note in the journal that a controller begins."""
         if self._noted:
-            self._log.begin(described, self.text, self._why)
+            begun = self._log.begin(described, self.text, self._why, unproven=self._unproven)
+            self._open = begun if self._unproven else 0
         else:
             self.controller.note(kind, described)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,11 @@ from shunter.model import GPU, Trace
 from shunter.world import I64
 
 MOST = 50_000  # ended jobs that are kept until they are written, the last ones
+BOUNDS = {
+    name: (about.low * about.scale, about.high * about.scale)
+    for name, about in Trace.columns().items()
+    if name in NUMBERS[1:]
+}
 
 
 class JobsToKeep:
@@ -56,19 +61,9 @@ class JobsToKeep:
 
 def trace_of(jobs: Sequence[LiveJob], machines: Machines, now: int) -> Trace:
     """Jobs as a trace, without what a repository would refuse; one that has not ended runs for a moment."""
-    kept = [job for job in jobs if 0 <= job.submit <= now + HOUR and job.gpus]
-    given: dict[str, Any] = {
-        "submit": np.array([job.submit for job in kept], np.int64),
-        "duration": np.array([max(job.end - job.start, 1) if job.over else 1 for job in kept], np.int64),
-        "gpus": np.array([job.gpus * GPU for job in kept], np.int64),
-        "cpus": np.array([job.cpus * 1000 for job in kept], np.int64),
-        "mem_gib": np.array([job.mem_mib for job in kept], np.int64),
-        "limit": np.array([max(job.limit, 0) for job in kept], np.int64),
-    }
-    fits = np.ones(len(kept), np.bool_)
-    for name in NUMBERS[1:]:
-        about = Trace.columns()[name]
-        fits &= (given[name] >= about.low * about.scale) & (given[name] <= about.high * about.scale)
+    rows = [(job, numbers) for job in jobs if job.gpus and job.submit >= 0 and _allowed(numbers := _numbers(job), now)]
+    kept = [job for job, _ in rows]
+    given: dict[str, Any] = {name: np.array([numbers[name] for _, numbers in rows], np.int64) for name in NUMBERS}
     texts = {
         "user": [_text(job.user) for job in kept],
         "vc": [_text(machines.vc_of(job) or "") for job in kept],
@@ -76,10 +71,26 @@ def trace_of(jobs: Sequence[LiveJob], machines: Machines, now: int) -> Trace:
     }
     for name, values in texts.items():
         given |= _coded(name, values)
-    rows = np.flatnonzero(fits)
-    ids = [_text(f"{job.id}@{job.submit}") for job in kept]
-    columns = {name: values[rows] if isinstance(values, np.ndarray) else values for name, values in given.items()}
-    return Trace.of("site", [ids[row] for row in rows], **columns)
+    return Trace.of("site", [_text(f"{job.id}@{job.submit}") for job in kept], **given)
+
+
+def _numbers(job: LiveJob) -> dict[str, int]:
+    """What a trace says of a job in numbers, however large; it counts from when it could run, as for a policy."""
+    could_run = min(job.eligible, job.start) if job.start >= 0 else job.eligible
+    return {
+        "submit": max(job.submit, could_run),
+        "duration": max(job.end - job.start, 1) if job.over else 1,
+        "gpus": job.gpus * GPU,
+        "cpus": job.cpus * 1000,
+        "mem_gib": job.mem_mib,
+        "limit": max(job.limit, 0),
+    }
+
+
+def _allowed(numbers: Mapping[str, int], now: int) -> bool:
+    """Whether a repository takes these."""
+    within = all(low <= numbers[name] <= high for name, (low, high) in BOUNDS.items())
+    return within and 0 <= numbers["submit"] <= now + HOUR
 
 
 def joined(history: Trace | None, new: Trace) -> Trace:
