@@ -141,6 +141,28 @@ def test_a_search_ends_once_all_settings_are_tried(method: str) -> None:
     assert batches < FRUITLESS + 30
 
 
+def test_a_search_goes_on_where_the_best_policy_has_no_settings_left() -> None:
+    """The best of all has three settings, and others have many."""
+    search = search_named("random", [space_of("fifo"), space_of("sjf"), space_of("las")], 60, 0)
+    asked: list[str] = []
+
+    def evaluate(policies):
+        asked.extend(policies)
+        return [2.0 if named(policy)[0] == "las" else 1.0 for policy in policies]
+
+    sampled(search, ["fifo"], evaluate)
+    assert len(set(asked)) == 60
+
+
+def test_a_policy_counts_by_the_best_of_what_it_begins_with() -> None:
+    """Strict, it looks worse than one that is worse."""
+    spaces = [each for each in spaces_of("any") if each.policy in ("fifo", "multifactor", "themis")]
+    assert [each.also for each in spaces] == [("fifo:backfill=easy",), ("multifactor:backfill=easy",), ()]
+    search = search_named("random", spaces, 100, 0)
+    search.seen = {"fifo": 4.0, "multifactor": 5.0, "themis": 3.0, "multifactor:backfill=easy": 1.0}
+    assert [search._best_of(at) for at in range(3)] == [4.0, 1.0, 3.0]
+
+
 def test_exponential_weights_learn_which_category_pays() -> None:
     weights, draws = ExponentialWeights(3), rng(0, "weights")
     for _ in range(400):

@@ -403,11 +403,33 @@ def test_a_budget_below_the_number_of_policies_is_drawn_from_all_of_them() -> No
     assert set(enough.begun) == set(enough.plain)
 
 
+def test_a_search_among_all_begins_with_backfilling_too_and_keeps_half_of_its_budget() -> None:
+    usual = prepared(*SCENE, "any")
+    assert {"multifactor", "multifactor:backfill=easy", "saf:backfill=easy", "gittins"} <= set(usual.begun)
+    assert set(usual.begun) == {*usual.plain, *usual.backfilled}
+    assert usual.begun[: len(usual.plain)] == [usual.policy, *[each for each in usual.plain if each != usual.policy]]
+    between = prepared(*SCENE, "any", budget=80)
+    assert set(between.plain) < set(between.begun)
+    assert len(between.begun) == 40
+    assert len(prepared(*SCENE, "any", budget=usual.enough).begun) == len(usual.begun)
+    assert len(prepared(*SCENE, "any", budget=usual.enough - 2).begun) < len(usual.begun)
+    assert prepared(*SCENE, "fifo").begun == ["fifo"]  # a policy that is named is begun as it was named
+
+
+def test_a_search_that_finds_nothing_new_says_so() -> None:
+    found = shunter.tune(*SCENE, "fifo", workers=1, validate="none").as_dict()
+    assert (len(found["tried"]), found["budget"]) == (3, 40)
+    assert "The search ended after 3 of 40 settings, because it found no new ones." in _ending(found, 3)
+    assert "ended after" not in _ending({**found, "budget": 3}, 3)
+
+
 def test_policies_that_were_not_tried_are_said_to_be_left_out() -> None:
     row = {"policy": "fifo", "tied": False, "abandoned": ""}
     found = {"tried": [row], "objective": "jct", "repeats": 1, "jobs": 40, "seed": 3, "choosable": 5}
+    found |= {"strict": 2, "enough": 16, "budget": 0, "search": "random"}
     said = _ending({**found, "policies": ["fifo", "sjf"]}, 1)
     assert "2 of 5 policies were tried, drawn by seed 3: fifo, sjf. A --budget of 6 tries all of them." in said
+    assert "2 policies were not tried with backfilling; a --budget of 16 does so." in said
     assert "of 5 policies" not in _ending({**found, "policies": list("abcde")}, 1)
 
 

@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -90,32 +91,45 @@ class RefiningSearch(SettingSearch):
     """Draws anywhere, among fewer and fewer policies; then varies the best settings."""
 
     def ask(self) -> list[DrawnSettings]:
-        """A batch that depends on how much of the budget is used."""
-        if self.used < EXPLORED or not self.results:
-            alive = self._alive()
-            chosen = [alive[at % len(alive)] for at in range(len(self.seen), len(self.seen) + BATCH)]
-            return [self.candidate(space, self.spaces[space].drawn(self.draws)) for space in chosen]
+        """A batch that depends on how much of the budget is used; anything, where that has nothing new."""
+        asked = self._explored() if self.used < EXPLORED or not self.results else self._refined()
+        if all(not each.text or each.text in self.seen for each in asked):  # policies with few settings are used up
+            return [self._drawn(self._varied[int(self.draws.integers(len(self._varied)))]) for _ in range(BATCH)]
+        return asked
+
+    def _explored(self) -> list[DrawnSettings]:
+        alive = self._alive()
+        return [self._drawn(alive[at % len(alive)]) for at in range(len(self.seen), len(self.seen) + BATCH)]
+
+    def _drawn(self, space: int) -> DrawnSettings:
+        return self.candidate(space, self.spaces[space].drawn(self.draws))
+
+    def _refined(self) -> list[DrawnSettings]:
         best = sorted(self.results, key=lambda each: each[0])
         firsts: dict[str, DrawnSettings] = {}
         for _, each in best:
             firsts.setdefault(each.text, each)
         share = (self.used - EXPLORED) / (1 - EXPLORED)
         width = WIDEST * (NARROWEST / WIDEST) ** share
-        return [self._varied(list(firsts.values())[:REFINED], width) for _ in range(BATCH)]
+        return [self._near(list(firsts.values())[:REFINED], width) for _ in range(BATCH)]
+
+    @cached_property
+    def _varied(self) -> list[int]:
+        """The policies that have anything to search."""
+        return [at for at, space in enumerate(self.spaces) if space.dimensions]
 
     def _alive(self) -> list[int]:
         """The policies that are left: half of them after each of equal parts of the exploring."""
-        varied = [at for at, space in enumerate(self.spaces) if space.dimensions]
-        rounds = max(math.ceil(math.log2(len(varied))), 1)
-        left = max(len(varied) // 2 ** int(rounds * self.used / EXPLORED), 1)
-        return sorted(varied, key=self._best_of)[:left]
+        rounds = max(math.ceil(math.log2(len(self._varied))), 1)
+        left = max(len(self._varied) // 2 ** int(rounds * self.used / EXPLORED), 1)
+        return sorted(self._varied, key=self._best_of)[:left]
 
     def _best_of(self, space: int) -> float:
-        name = self.spaces[space].policy
+        begun = (self.spaces[space].policy, *self.spaces[space].also)
         found = [value for value, each in self.results if each.space == space]
-        return min([*found, self.seen.get(name, math.inf)])
+        return min([*found, *(self.seen.get(text, math.inf) for text in begun)])
 
-    def _varied(self, parents: Sequence[DrawnSettings], width: float) -> DrawnSettings:
+    def _near(self, parents: Sequence[DrawnSettings], width: float) -> DrawnSettings:
         parent = parents[int(self.draws.integers(len(parents)))]
         space = self.spaces[parent.space]
         anywhere = self.draws.random() < ANYWHERE

@@ -8,7 +8,7 @@ as many of the others count.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ from shunter.variants import texts_of
 from shunter.world import F64
 
 ANY = "any"  # in place of a policy: all that a search may choose among
+BACKFILL, EASY = "backfill", "easy"  # a parameter of most orders, and the value that each of them is tried with
 OFF_SHARE = 0.25  # of draws in which a parameter that can be off is
 SOME = 50  # draws that show whether a space has more than one policy, and whether all can be used
 NOT_OURS = frozenset({"scored"})  # it needs a file
@@ -84,6 +85,7 @@ class PolicySpace:
 
     policy: str  # with the settings that stay as they are
     dimensions: tuple[SearchedParam, ...]
+    also: tuple[str, ...] = ()  # what a search begins with besides the policy as it is
 
     @cached_property
     def categories(self) -> tuple[int, ...]:
@@ -147,7 +149,17 @@ def spaces_of(policy: str) -> list[PolicySpace]:
     found = [space_of(name) for name in names]
     if not any(each.dimensions for each in found):
         raise PolicyError(f"policy '{policy}' declares no range to search; give --try KEY=VALUE/VALUE")
-    return found
+    return [replace(each, also=_backfilled(each.policy)) for each in found] if policy == ANY else found
+
+
+def _backfilled(name: str) -> tuple[str, ...]:
+    """The policy with backfilling, if that is not its default: without it, most orders look far worse than they are."""
+    known = declared(registry.policy_class(name))
+    if BACKFILL not in known or EASY not in (known[BACKFILL][2].choices or ()):
+        return ()
+    (text,) = texts_of(name, [{BACKFILL: EASY}])
+    made = registry.policy(text)
+    return (text,) if text != registry.text(registry.policy(name)) and not made.needs else ()
 
 
 def choosable() -> list[str]:

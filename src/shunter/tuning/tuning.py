@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -30,7 +31,7 @@ from shunter.tuning.effects import Effect, effects
 from shunter.tuning.evaluating import COLUMNS, DEADLINES, MISSED, OBJECTIVES, Evaluated, Evaluator, JobSample
 from shunter.tuning.halving import HALVING, drawn_settings, halved
 from shunter.tuning.judging import Change, Judgement, change, surviving, tied
-from shunter.tuning.sampling import METHODS, sampled, search_named
+from shunter.tuning.sampling import EXPLORED, METHODS, sampled, search_named
 from shunter.tuning.search import Grid, grid_of, search
 from shunter.tuning.spaces import ANY, PolicySpace, spaces_of
 
@@ -112,6 +113,9 @@ class Tuning:
     against: bool = False  # whether the best is compared with another policy than the one that was searched
     users: bool = True  # whether jobs name their users
     open_jobs: OpenJobs = OpenJobs()
+    budget: int = 0  # settings that were to be drawn; 0: a grid was gone through
+    strict: int = 0  # policies that were not tried with backfilling, because the budget was too small ...
+    enough: int = 0  # ... and one that is not
 
     @property
     def best(self) -> Tried:
@@ -135,6 +139,7 @@ class Tuning:
             "effects": [each.as_dict() for each in self.effects], "search": self.search,
             "policies": list(self.policies), "choosable": self.choosable, "against": self.against,
             "jobs": self.jobs[0], "repeats": self.repeats, "seed": self.seed, "ran": self.ran,
+            "budget": self.budget, "strict": self.strict, "enough": self.enough,
         }  # fmt: skip
 
     @property
@@ -177,13 +182,32 @@ class SearchTask:
         return tuple(dict.fromkeys(resolve(space.policy).text for space in self.spaces))
 
     @property
+    def backfilled(self) -> tuple[str, ...]:
+        """Policies that a search among all begins with in another form, too."""
+        return tuple(text for space in self.spaces for text in space.also)
+
+    @property
     def begun(self) -> list[str]:
-        """What a search begins with: the policies as they are, or as many as there is a budget for, by lot."""
+        """What a search begins with: the policies as they are, then with backfilling, as far as the budget goes."""
         others = [each for each in self.plain if each != self.policy]
-        if self.method != HALVING and len(others) > self.budget - 1:
-            drawn = rng(self.ground.seed, "policies to begin with").permutation(len(others))
-            others = [others[at] for at in sorted(drawn[: self.budget - 1].tolist())]
-        return [self.policy, *others]
+        more = [each for each in self.backfilled if each != self.policy]
+        if self.method == HALVING:
+            return [self.policy, *others, *more]
+        others = self._by_lot(others, self.budget - 1, "policies to begin with")
+        left = int(EXPLORED * self.budget) - 1 - len(others)  # half of the budget is kept for settings
+        return [self.policy, *others, *self._by_lot(more, max(left, 0), "backfilling to begin with")]
+
+    def _by_lot(self, texts: Sequence[str], most: int, purpose: str) -> list[str]:
+        """As many of these as there is room for, in their order."""
+        if len(texts) <= most:
+            return list(texts)
+        drawn = rng(self.ground.seed, purpose).permutation(len(texts))
+        return [texts[at] for at in sorted(drawn[:most].tolist())]
+
+    @property
+    def enough(self) -> int:
+        """A budget that has room for all policies, as they are and with backfilling."""
+        return math.ceil(len({self.policy, *self.plain, *self.backfilled}) / EXPLORED)
 
     @property
     def seen(self) -> JobSample:
@@ -393,9 +417,10 @@ def tuned(
     ]
     seed = task.ground.seed
     policies = tuple(each for each in task.begun if each in task.plain) if len(task.plain) > 1 else ()
+    strict = len(set(task.backfilled) - {*task.begun, *(each.policy for each in tried)})
     return Tuning(
         task.objectives, task.policy, tuple(rows), tuple(verdicts), task.where, task.jobs, repeat, seed, runs.ran,
-        task.method, policies, len(task.plain), task.against, users, task.open_jobs,
+        task.method, policies, len(task.plain), task.against, users, task.open_jobs, task.budget, strict, task.enough,
     )  # fmt: skip
 
 

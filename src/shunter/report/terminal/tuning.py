@@ -103,15 +103,26 @@ def _ending(found: Mapping[str, Any], shown: int) -> str:
     head = (
         f" {counted(len(tried), 'setting')} tried on {counted(found['jobs'], 'job')}{runs}, ordered by {first}{left}."
     )
-    return f"{head}{_left_out(found)} Best: {tried[0]['policy']}{close}"
+    return f"{head}{_left_out(found)}{_ended(found)} Best: {tried[0]['policy']}{close}"
+
+
+def _ended(found: Mapping[str, Any]) -> str:
+    """That nothing new was left to try; halving runs fewer settings on all jobs by its nature."""
+    tried, budget = len(found["tried"]), found["budget"]
+    if found["search"] == "halving" or tried >= budget:
+        return ""
+    return f" The search ended after {tried} of {counted(budget, 'setting')}, because it found no new ones."
 
 
 def _left_out(found: Mapping[str, Any]) -> str:
-    """That the budget was too small for every policy, so that the best is the best of some."""
-    among, all_of_them = found["policies"], found["choosable"]
-    if not among or len(among) == all_of_them:
-        return ""
-    return (
-        f" {len(among)} of {all_of_them} policies were tried, drawn by seed {found['seed']}: {', '.join(among)}."
-        f" A --budget of {all_of_them + 1} tries all of them."
-    )
+    """That the budget was too small for every policy, or for each with backfilling, so that the best is one of some."""
+    among, all_of_them, strict, said = found["policies"], found["choosable"], found["strict"], ""
+    if 0 < len(among) < all_of_them:
+        said = (
+            f" {len(among)} of {all_of_them} policies were tried, drawn by seed {found['seed']}: {', '.join(among)}."
+            f" A --budget of {all_of_them + 1} tries all of them."
+        )
+    if strict:
+        which = f"{strict} {'policy' if strict == 1 else 'policies'} {agreeing('were', strict)}"
+        said += f" {which} not tried with backfilling; a --budget of {found['enough']} does so."
+    return said
