@@ -88,6 +88,14 @@ class Setup:
         return tuple(filter(None, (dropped, window, load, stops, *self.network_remarks, *self.file_remarks)))
 
     @property
+    def since_remark(self) -> str:
+        """That ``since`` leaves out nothing, where days were meant; "": it does not seem so."""
+        from shunter.traces.slicing import remark_on_begin
+
+        nothing_before = self.history is not None and not len(self.history) and len(self.trace) > 0
+        return remark_on_begin(self.since, int(self.trace.submit[0]), self.trace.dated) if nothing_before else ""
+
+    @property
     def file_remarks(self) -> tuple[str, str]:
         """What the files of measured speeds and of losses are good for, in words; "": there is none."""
         return self.scaling_remark, self.losses_remark

@@ -8,14 +8,43 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 from whole_traces import traces
 
+from shunter.cli.main import app
 from shunter.errors import TraceError
 from shunter.model import Trace
-from shunter.traces.slicing import merge, moment, part, tidy
+from shunter.traces.slicing import merge, moment, part, remark_on_begin, tidy
 from shunter.traces.synthetic import synthetic
 
 DATED = Trace.of("dated", ["a", "b"], submit=[1_600_000_000_000, 1_600_000_500_000], duration=[1, 1], gpus=[1000, 1000])
+
+
+def test_a_number_before_all_jobs_is_told_to_be_seconds() -> None:
+    first = int(DATED.submit[0])
+    said = "--since 14 is 14 seconds after 1970, before the first job; for day 14 write +14"
+    assert remark_on_begin("14", first, True) == said
+    assert remark_on_begin("1", first, True).startswith("--since 1 is 1 second after 1970")
+    assert remark_on_begin("14", 15_000, False).startswith(
+        "--since 14 is second 14 of the trace, before the first job;"
+    )
+    assert remark_on_begin("1500000000", first, True).endswith("before the first job")  # no number of days
+    assert [remark_on_begin(text, first, True) for text in ("+14", "2020-01-01", "", str(first // 1000))] == [""] * 4
+
+
+def test_commands_note_that_a_number_leaves_out_nothing(tmp_path) -> None:
+    file = tmp_path / "jobs.csv"
+    rows = [f"{number},{1_600_000_000 + 60 * number},60,1" for number in range(30)]
+    file.write_text("\n".join(["job_id,submit,duration,gpus", *rows]))
+    said = "note: --since 14 is 14 seconds after 1970, before the first job; for day 14 write +14"
+    for command in (
+        ["simulate", str(file), "-c", "1x8", "-p", "fifo"],
+        ["tune", str(file), "-c", "1x8", "-p", "fifo", "--validate", "none", "--workers", "1"],
+        ["trace", "slice", str(file), str(tmp_path / "part.csv")],
+    ):
+        result = CliRunner().invoke(app, [*command, "--since", "14"])
+        assert result.exit_code == 0, result.output
+        assert said in " ".join(result.stderr.split())
 
 
 def without_dependencies(trace: Trace) -> Trace:

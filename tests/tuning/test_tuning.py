@@ -79,8 +79,8 @@ def test_a_setting_is_judged_over_its_seeds():
 @pytest.mark.parametrize(
     ("later", "sign", "words"),
     [
-        (SHORT_ONES_BEHIND, -1, "all of the gain survives."),
-        (LONG_ONE_BEHIND, 1, "nothing of the gain survives; it is worse there, so keep the policy as given."),
+        (SHORT_ONES_BEHIND, -1, "the gain was seen again, all of it."),
+        (LONG_ONE_BEHIND, 1, "no gain was seen again; it is worse there, so keep the policy as given."),
         (ALONE, 0, "both have the same mean JCT there, so these jobs can't show what survives."),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_part_of_the_gain_survives():
     (verdict,) = tune(jobs_of(*[SHORT_ONES_BEHIND] * 20, *mixed)).verdicts
     share = verdict.unseen.value / verdict.seen.value
     assert 0 < share < 1
-    assert verdict.words.endswith(f": {100 * share:.0f} % of the gain survives.")
+    assert verdict.words.endswith(f": the gain was seen again, {100 * share:.0f} % of it.")
 
 
 def test_a_gain_that_is_uncertain_itself_makes_what_survives_uncertain():
@@ -116,9 +116,9 @@ def test_a_gain_that_is_uncertain_itself_makes_what_survives_uncertain():
     assert part.value == pytest.approx(unseen.value / seen.value)
     assert part.low < part.value < part.high
     assert (part.low, part.high) == pytest.approx((unseen.value / seen.low, unseen.value / seen.high), rel=0.02)
-    assert verdict.words.endswith(f": at least {100 * part.low:.0f} % of the gain survives.")
+    assert verdict.words.endswith(f": the gain was seen again; at least {100 * part.low:.0f} % of it is certain.")
     less = dataclasses.replace(verdict, part=Estimate(0.5, 0.414, 0.723))
-    assert less.words.endswith(": 41 to 72 % of the gain survives.")
+    assert less.words.endswith(": the gain was seen again, 41 to 72 % of it.")
     assert verdict.as_dict()["survives"] == {"part": part.value, "low": part.low, "high": part.high}
 
 
@@ -128,7 +128,7 @@ def test_nothing_is_said_of_what_survives_of_a_gain_that_is_not_clear():
     assert verdict.seen.value < 0 <= verdict.seen.high
     assert verdict.unseen.high < 0
     assert verdict.survives is None
-    assert verdict.words.endswith("the gain before is not clear, so no part of it can be said to survive.")
+    assert verdict.words.endswith("the gain before is not clear, so no part of it is certain.")
 
 
 def test_draws_of_the_two_gains_are_independent():
@@ -257,7 +257,10 @@ def test_what_the_terminal_shows():
     text = " ".join(shown("-p", "sjf", "--try", "estimate=oracle/history", *several).stdout.split())
     assert "Pareto" in text
     assert "beaten" in text
-    assert "of the gain survive" in text or "of the gain is shown" in text
+    assert "the gain was seen again" in text
+    assert "sjf:estimate=oracle*" in text
+    assert "* an oracle: it knows the true run times" in text
+    assert "No site can run the best: it knows the true run times." in text
     assert "looks better on them" not in text
     alone = " ".join(shown("-p", "sjf", "--try", "blocking=skip", "--validate", "none").stdout.split())
     assert "looks better on them than it will on others" in alone
@@ -443,6 +446,48 @@ def test_the_policy_to_compare_with_is_not_the_one_that_is_searched() -> None:
         console.print(tuning_view(found.as_dict()))
     assert "sjf (compared with)" in shown.get()
     assert "as given" not in shown.get()
+
+
+def test_a_gain_that_may_be_chance_is_not_called_lost() -> None:
+    (verdict,) = tune(jobs_of(*[SHORT_ONES_BEHIND] * 20, *[SHORT_ONES_BEHIND] * 10)).verdicts
+    chance = dataclasses.replace(verdict, unseen=Estimate(-0.2, -0.5, 0.1))
+    assert chance.words.endswith(": a gain was seen again, but chance is not ruled out: the interval includes 0.")
+    less = dataclasses.replace(verdict, unseen=Estimate(0.05, -0.5, 0.3))
+    assert less.words.endswith(": no gain was seen again, and chance is not ruled out: the interval includes 0.")
+
+
+def test_of_settings_with_the_same_result_the_plainest_is_the_best() -> None:
+    """Nothing waits, so that all are the same: first comes the policy as given, then the one with fewest settings."""
+    tries = {"blocking": ["skip"], "backfill": ["easy"]}
+    found = shunter.tune(jobs_of(*[ALONE] * 10), "1x8", "sjf", tries=tries, workers=1, validate="none", against="fifo")
+    assert [each.policy for each in found.tried] == ["fifo", "sjf", "sjf:backfill=easy", "sjf:blocking=skip"]
+    console = Console(width=100)
+    with console.capture() as drawn:
+        console.print(tuning_view(found.as_dict()))
+    assert "No job waited, so no policy can be better." in drawn.get()
+
+
+def test_one_row_is_shown_and_several_are() -> None:
+    row = {"policy": "fifo", "tied": False, "abandoned": "too long"}
+    found = {"tried": [row] * 3, "objective": "jct", "repeats": 1, "jobs": 40, "seed": 3, "choosable": 5}
+    found |= {"strict": 0, "policies": [], "budget": 0, "search": "random"}
+    assert "; 1 is shown." in _ending(found, 1)
+    assert "; 2 are shown." in _ending(found, 2)
+    assert "; 1 was abandoned" in _ending({**found, "tried": [row]}, 1)
+
+
+def test_what_gains_are_over_is_said_where_no_policy_is_named() -> None:
+    options = ("-p", "any", "--budget", "2", "--validate", "none")
+    said = "gains are over the default tiresias; name your site's present policy with --against"
+    assert said in " ".join(shown(*options).stderr.split())
+    assert "--against" not in shown(*options, "--against", "fifo").stderr
+
+
+def test_a_misspelled_any_is_told() -> None:
+    for command in ("tune", "adapt"):
+        result = CliRunner().invoke(app, [command, *SCENE[:1], "-c", SCENE[1], "-p", "ani"])
+        assert result.exit_code == 2
+        assert "there is no policy 'ani'; did you mean 'any'?" in " ".join(result.output.split())
 
 
 def test_many_preemptions_are_a_plain_number() -> None:

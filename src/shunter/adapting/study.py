@@ -348,6 +348,7 @@ def checked(options: AdaptingOptions) -> AdaptingOptions:
         raise RunError(
             "--causal is for one policy: its model has no layer for policies; leave it out, or name a policy"
         )
+    spaces_of(options.policy)
     methods = (*METHODS, HALVING)
     if options.method not in methods:
         raise RunError(f"there is no search '{options.method}'; {did_you_mean(options.method, methods)}")

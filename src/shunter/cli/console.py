@@ -421,7 +421,12 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy])
         note(remark)
     if setup.dropped:
         note(f"{setup.remarks[0]}; {len(setup.trace):,} are left")
-    for remark in (remark_on(setup.trace, setup.checkpointable), *setup.network_remarks, *setup.file_remarks):
+    for remark in (
+        setup.since_remark,
+        remark_on(setup.trace, setup.checkpointable),
+        *setup.network_remarks,
+        *setup.file_remarks,
+    ):
         if remark:
             note(remark)
     for each in policies:

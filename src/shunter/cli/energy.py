@@ -183,9 +183,11 @@ def _record(chosen: Chosen, first: int, last: int) -> dict[str, Any]:
 
 def _times(chosen: Chosen, what: str, begin: int) -> tuple[int | None, int | None]:
     from shunter.model import EARLIEST_DATE_MS
-    from shunter.traces.slicing import instant
+    from shunter.traces.slicing import instant, remark_on_begin
 
     dated = begin >= EARLIEST_DATE_MS
+    if remark := remark_on_begin(chosen.window[0] or "", begin, dated, f"the beginning of {what}"):
+        note(remark)
     first, last = (None if text is None else instant(text, what, begin, dated, UTC) for text in chosen.window)
     return first, last
 

@@ -254,5 +254,7 @@ def _ground(
 
     fits = [REFERENCE] if drop_unfit else ()
     setup = set_up(trace, cluster, fits, format, on_bad_row or "fail", since=between[0] or "", until=between[1] or "")
+    if setup.since_remark:
+        note(setup.since_remark)
     check(setup, resolve(REFERENCE).policy)
     return ground_for(setup, estimate, jobs)

@@ -115,11 +115,13 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
 
     from shunter import traces
     from shunter.report.calendar import zone_of
-    from shunter.traces.slicing import moment, part
+    from shunter.traces.slicing import moment, part, remark_on_begin
 
     zone = zone_of(timezone)
     found = _read(trace, format, on_bad_row)
     first, last = (None if text is None else moment(text, found, zone) for text in (begin, end))
+    if remark := remark_on_begin(begin or "", int(found.submit[0]), found.dated):
+        note(remark)
     kept = part(found, first, last, _names(vc), _names(users))
     traces.write(kept, out)
     note(f"{len(kept):,} of {len(found):,} jobs written to {out}")

@@ -24,6 +24,7 @@ from shunter.cli.console import (
     answer,
     learn,
     named_cluster,
+    note,
     progress,
     say_about,
     say_searchable,
@@ -117,7 +118,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     parameter is tried after another.
 
     The last third of the jobs (for a synthetic trace: another draw) is kept for validation: the best settings and the
-    policy as given are run there once, and the output says how much of the gain survives. Finished runs are cached for
+    policy as given are run there once, and the output says whether the gain is seen again. Finished runs are cached for
     a month: the same command continues where it was stopped.
     """
     format = with_columns(format, columns)  # noqa: A001
@@ -128,6 +129,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.clusters.stop_costs import USUAL, text_of
     from shunter.report.terminal.tuning import tuning_view
     from shunter.simulation import resolve
+    from shunter.tuning.spaces import ANY
     from shunter.tuning.tuning import prepared, tuned
 
     task = prepared(
@@ -139,6 +141,8 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     say_about(task.ground.setup(task.place), cluster, [named])
     if task.spaces:
         say_searchable(policy)
+    if policy == ANY and not against:
+        note(f"gains are over the default {named.text}; name your site's present policy with --against")
     for place in filter(None, (task.place, task.later)):
         learn(task.ground.setup(place), [named])
     with progress("tuning", "runs") as on_progress:

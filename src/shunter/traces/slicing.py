@@ -19,6 +19,7 @@ from shunter.traces.checks import FARTHEST_SUBMIT_S
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_DATE_MS = 253_402_300_800_000  # the year 10000, which no date has
 MOMENT = "a date (2020-04-01, 2020-04-01T12:30), seconds as in the trace, or +DAYS from its beginning (+7, +7d, +12h)"
+MOST_DAYS = 36_525  # a larger number is not meant as days
 _LATER = re.compile(r"\+(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
 _SECONDS = re.compile(r"-?\d{1,13}(?:\.\d{1,9})?")
 
@@ -54,6 +55,18 @@ def instant(text: str, what: str, begin: int, dated: bool, zone: tzinfo, option:
             " seconds, or +DAYS"
         )
     return ((date if date.tzinfo else date.replace(tzinfo=zone)) - EPOCH) // timedelta(milliseconds=1)
+
+
+def remark_on_begin(text: str, first: int, dated: bool, before: str = "the first job") -> str:
+    """That a beginning written as seconds leaves out nothing, because days were meant; "": it does, or is no number.
+
+    ``first``: when the first job comes (ms), or what else comes ``before`` which nothing is.
+    """
+    if not _SECONDS.fullmatch(text.strip()) or float(text) * 1000 >= first:
+        return ""
+    when = f"{counted(text.strip(), 'second')} after 1970" if dated else f"second {text.strip()} of the trace"
+    days = f"; for day {text.strip()} write +{text.strip()}" if 0 < float(text) <= MOST_DAYS else ""
+    return f"--since {text.strip()} is {when}, before {before}{days}"
 
 
 def date(ms: int) -> str:

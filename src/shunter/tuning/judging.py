@@ -10,7 +10,7 @@ import numpy as np
 
 from shunter.report.bootstrap import Draws, Estimate
 from shunter.report.intervals import bounds, unsure
-from shunter.texts import percent
+from shunter.texts import between, percent
 from shunter.tuning.evaluating import Evaluated
 from shunter.world import F64
 
@@ -61,8 +61,8 @@ def surviving(seen: Change, unseen: Change) -> Estimate:
 
 
 def _estimate(drawn: F64, value: float, parts: int) -> Estimate:
-    between = None if math.isnan(value) else bounds(drawn, value, parts)
-    return Estimate(value, math.nan, math.nan) if between is None else Estimate(value, between["low"], between["high"])
+    ends = None if math.isnan(value) else bounds(drawn, value, parts)
+    return Estimate(value, math.nan, math.nan) if ends is None else Estimate(value, ends["low"], ends["high"])
 
 
 def tied(own: Evaluated, best: Evaluated, objective: str, draws: Draws) -> bool:
@@ -125,7 +125,8 @@ class Judgement:
         if self.unseen.low == self.unseen.high == 0:
             return f"both have the same {LABELS[self.objective]} there, so these jobs can't show what survives"
         if not self.shown:
-            return "no difference is shown there, so none of the gain is shown to survive"
+            again = "a gain was seen again, but" if self.unseen.value < 0 else "no gain was seen again, and"
+            return f"{again} chance is not ruled out: the interval includes 0"
         return self._surviving
 
     @property
@@ -133,15 +134,15 @@ class Judgement:
         """What is left of the gain, where a difference is shown."""
         assert self.unseen is not None
         if self.unseen.value > 0:
-            return f"nothing of the gain survives; it is worse there, so keep {self._base}"
+            return f"no gain was seen again; it is worse there, so keep {self._base}"
         if self.survives is None:
-            return "it is better there, but the gain before is not clear, so no part of it can be said to survive"
+            return "it is better there, but the gain before is not clear, so no part of it is certain"
         if self.survives.low >= 1:
-            return "all of the gain survives"
+            return "the gain was seen again, all of it"
         low, high = (f"{100 * part:.0f}" for part in self.survives[1:])
         if self.survives.high >= 1:
-            return f"at least {low} % of the gain survives"
-        return f"{low if low == high else f'{low} to {high}'} % of the gain survives"
+            return f"the gain was seen again; at least {low} % of it is certain"
+        return f"the gain was seen again, {between(low, high)} % of it"
 
     def as_dict(self) -> dict[str, Any]:
         """For scripts."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from shunter import extras, registry
 from shunter.capabilities import Learns, Shares, Wraps, capability
-from shunter.errors import PolicyError
+from shunter.errors import PolicyError, did_you_mean
 from shunter.params import Among, Between, Growing, declared, named
 from shunter.predictors.models import model
 from shunter.protocols import Policy
@@ -146,7 +146,13 @@ def spaces_of(policy: str) -> list[PolicySpace]:
     if policy.startswith((f"{ANY}:", f"{ANY},")):
         raise PolicyError(f"'{ANY}' stands for all policies and takes no settings, got '{policy}'; name one policy")
     names = choosable() if policy == ANY else [policy]
-    found = [space_of(name) for name in names]
+    try:
+        found = [space_of(name) for name in names]
+    except PolicyError:
+        known = (ANY, *registry.names())
+        if not (hint := did_you_mean(policy, known)).startswith(f"did you mean '{ANY}'"):
+            raise
+        raise PolicyError(f"there is no policy '{policy}'; {hint}") from None
     if not any(each.dimensions for each in found):
         raise PolicyError(f"policy '{policy}' declares no range to search; give --try KEY=VALUE/VALUE")
     return [replace(each, also=_backfilled(each.policy)) for each in found] if policy == ANY else found

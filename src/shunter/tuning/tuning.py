@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from shunter import clusters
+from shunter import clusters, registry
 from shunter.cluster import Cluster
 from shunter.clusters.stop_costs import USUAL, OverheadLike, text_of
 from shunter.errors import PolicyError, RunError, did_you_mean
 from shunter.model import Trace
+from shunter.params import named
 from shunter.processes import Progress
 from shunter.seeding import check_seed, rng
 from shunter.setup import SYNTHETIC, ClusterLike, TraceLike, read_trace, window_of
@@ -61,8 +62,13 @@ class Tried:
         return {
             "policy": self.policy, "value_s": self.values[objective], "values_s": self.values,
             **_nested(self.numbers), "front": self.front, "tied": self.tied, "abandoned": self.abandoned,
-            "unseen": None if self.unseen is None else _nested(self.unseen),
+            "unseen": None if self.unseen is None else _nested(self.unseen), "oracle": self.oracle,
         }  # fmt: skip
+
+    @property
+    def oracle(self) -> bool:
+        """Whether it knows the truth, which no site does."""
+        return bool(registry.policy(self.policy).needs)
 
 
 @dataclass(frozen=True)
@@ -425,7 +431,7 @@ def tuned(
 
 
 def _searched(task: SearchTask, runs: Evaluator) -> list[Evaluated]:
-    """Everything that was tried, the best by the first objective first; of equals the one that was tried first."""
+    """Everything that was tried, the best by the first objective first."""
     tried: dict[str, Evaluated] = {}
     for objective in task.objectives:
 
@@ -445,7 +451,12 @@ def _searched(task: SearchTask, runs: Evaluator) -> list[Evaluated]:
         else:
             values([task.policy])
             search(task.searched, task.grid, values)
-    return sorted(tried.values(), key=lambda each: each.rank(task.objectives[0]))
+    return sorted(tried.values(), key=lambda each: _order(task, each, task.objectives[0]))
+
+
+def _order(task: SearchTask, own: Evaluated, objective: str) -> tuple[float, bool, int, str]:
+    """The best first; of equals the policy as given, then the plainest."""
+    return own.rank(objective), own.policy != task.policy, len(named(own.policy)[1]), own.policy
 
 
 def _halved(
@@ -484,18 +495,18 @@ def _judged(
     if sample is None:
         return {}
     front = [each.policy for each, on in zip(tried, _fronts(task, tried), strict=True) if on][:MOST_OF_FRONT]
-    best = [_best(tried, objective).policy for objective in task.objectives]
+    best = [_best(task, tried, objective).policy for objective in task.objectives]
     wanted = dict.fromkeys((task.policy, *best, *close, *front))
     return {each.policy: each.numbers for each in runs.evaluate(sample, list(wanted))}
 
 
-def _best(tried: Sequence[Evaluated], objective: str) -> Evaluated:
-    return min(tried, key=lambda each: each.rank(objective))
+def _best(task: SearchTask, tried: Sequence[Evaluated], objective: str) -> Evaluated:
+    return min(tried, key=lambda each: _order(task, each, objective))
 
 
 def _verdict(task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated], objective: str) -> Judgement:
     """What becomes of the gain in an objective."""
-    best = _best(tried, objective).policy
+    best = _best(task, tried, objective).policy
 
     def on(sample: JobSample) -> Change:
         own, given = runs.evaluate(sample, [best, task.policy])

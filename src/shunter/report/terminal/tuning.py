@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.terminal.tables import RHO, Below, broken, duration, number, share, table
+from shunter.report.terminal.tables import ORACLE, RHO, Below, broken, duration, number, share, table
 from shunter.texts import agreeing, counted
 
 SHOWN = 12
@@ -22,7 +22,8 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
     """A search (see ``Tuning.as_dict``): the best settings first, those on unseen jobs, and the verdict in words."""
     several, tried = len(found["objectives"]) > 1, found["tried"]
     shown = [row for at, row in enumerate(tried if several else _different(tried)) if at < SHOWN or row["front"]]
-    parts: list[RenderableType] = [_table(shown, {}, several), Text(_ending(found, len(shown)))]
+    legend = [Below(ORACLE, style="dim")] if any(row["oracle"] for row in shown) else []
+    parts: list[RenderableType] = [_table(shown, {}, several), *legend, Text(_ending(found, len(shown)))]
     unseen = [{**row, **row["unseen"]} for row in tried if row["unseen"] is not None]
     if found["validation"] is None:
         parts.append(Text(WARNING, style="dim"))
@@ -40,6 +41,10 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
             Below(f"{RHO}."),
         ]
     parts += [Below(verdict["words"]) for verdict in found["verdicts"]]
+    if found["best"]["oracle"]:
+        parts.append(Below("No site can run the best: it knows the true run times."))
+    if not any(row["wait_s"]["mean"] for row in tried if not row["abandoned"]):
+        parts.append(Below("No job waited, so no policy can be better."))
     return Group(*parts)
 
 
@@ -81,7 +86,8 @@ def _table(rows: Any, labels: Mapping[str, str], several: bool) -> RenderableTyp
     made = table("policy", "JCT\nmean", "wait\nmean", "wait\np99", *due, *(["Pareto\nfront"] if several else []))
     for row in rows:
         label = labels.get(row["policy"])
-        name = f"{row['policy']} ({label})" if label else row["policy"]
+        name = row["policy"] + "*" * row["oracle"]
+        name += f" ({label})" if label else ""
         name += f" (and {same} with the same result)" if (same := row.get("equals", 0)) else ""
         numbers = [Text(duration(row[key][point])) for key, point in COLUMNS]
         numbers += [Text(share(row["missed_share"]) if "missed_share" in row else "-") for _ in due]
@@ -93,13 +99,13 @@ def _table(rows: Any, labels: Mapping[str, str], several: bool) -> RenderableTyp
 
 def _ending(found: Mapping[str, Any], shown: int) -> str:
     tried, first = found["tried"], WHAT[found["objective"]]
-    left = f"; {shown} are shown" if len(tried) > shown else ""
+    left = f"; {shown} {agreeing('are', shown)} shown" if len(tried) > shown else ""
     runs = f", each with {found['repeats']} seeds" if found["repeats"] > 1 else ""
     as_good = [row for row in tried if row["tied"]]
     tied = [row["policy"] for row in _different([tried[0], *as_good])[1:]] if as_good else []
     close = f". Of the next three, no difference from it is shown for {', '.join(tied)}" if tied else ""
     gone = sum(bool(row["abandoned"]) for row in tried)
-    close = f"; {gone} were abandoned{close}" if gone else close
+    close = f"; {gone} {agreeing('were', gone)} abandoned{close}" if gone else close
     head = (
         f" {counted(len(tried), 'setting')} tried on {counted(found['jobs'], 'job')}{runs}, ordered by {first}{left}."
     )
