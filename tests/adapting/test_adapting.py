@@ -365,6 +365,7 @@ def test_the_verdict_says_what_is_shown_and_what_is_not():
     assert said[1].startswith("AutoSched (generated): worse: 0.5")
     same = study_of("last-hour", given=given, fixed=given, selftune=given, autosched=given).verdict
     assert same[1] == "The generator is the last hour (last-hour), so AutoSched is SelfTune here."
+    assert (len(said), same[2:]) == (2, ["No setting changed anything."])
 
 
 def test_the_numbers_of_a_run_stand_on_one_line():

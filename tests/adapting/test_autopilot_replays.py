@@ -13,7 +13,19 @@ from piloted_site import BASE, BEST, QUICK, candidates
 from rich.console import Console
 from typer.testing import CliRunner
 
-from shunter.adapting.autopilot.replay import FIXED, OPTIMAL, PILOT, PilotReplay, ReplayOptions, repeated
+from shunter.adapting.autopilot.replay import (
+    FIXED,
+    OPTIMAL,
+    PILOT,
+    PilotedRun,
+    PilotReplay,
+    PilotStudy,
+    ReplayedDecision,
+    ReplayOptions,
+    aims,
+    repeated,
+    verdict,
+)
 from shunter.adapting.autopilot.rule import Autopilot, PilotAction, PilotVerdict
 from shunter.adapting.autopilot.shadows import BaselineShadows
 from shunter.cli.main import app
@@ -107,6 +119,8 @@ def test_a_limit_that_was_broken_on_any_copy_is_reported(trace_file: Path) -> No
     assert "BROKE worst_fairness on 1 of 2 copies" in text
     assert "Fixed breaks the limits on 1 of 2 copies, so" in text
     assert "of 2 copies with another policy" in text
+    assert "The range over copies is no confidence interval: all have the same weeks" in text
+    assert "The days listed are those of the first copy" in text
 
 
 def test_what_comes_later_changes_no_decision_before(trace_file: Path, tmp_path: Path) -> None:
@@ -157,6 +171,71 @@ def test_the_last_day_on_which_jobs_come_is_judged_twice(trace_file: Path, monke
     assert again.before == pytest.approx(closing.true_least, rel=0.05)
 
 
+# ------------------------------------------------------------------------------------------- the verdict
+
+
+def study_of(pilot, fixed=None, stops: int = 0, unknown: str = "", seed: int = 0) -> PilotStudy:
+    """A study in which jobs take these parts of 100 seconds; a number is the same for all."""
+    base = np.random.default_rng(seed).uniform(90, 110, 500)
+    jct = {"baseline": base, FIXED: base * (pilot if fixed is None else fixed), PILOT: base * pilot}
+    jct[OPTIMAL] = jct[PILOT]
+    policies = {FIXED: BASE if unknown else BEST}
+    decisions = (ReplayedDecision(0, PilotAction.SWITCH, BASE, BEST, "it is better", "", 4),)
+    runs = {
+        name: PilotedRun(times, 1.0, decisions if name == PILOT else (), policy=policies.get(name, ""), stops=stops)
+        for name, times in jct.items()
+    }
+    submit = np.arange(500) * HOUR
+    return PilotStudy(ReplayOptions(candidates(), QUICK), runs, submit, 0, unknown)
+
+
+def test_the_verdict_has_the_interval_of_the_gain() -> None:
+    said = verdict([study_of(0.5)])
+    begin = "It was 2.00 times as good as the site's policy (95 %: 2.00 to 2.00), by mean JCT. Its first choice,"
+    assert said.startswith(f"{begin} {BEST}, kept throughout, was 2.00 times as good (95 %: 2.00 to 2.00).")
+    assert said.endswith("Set that policy and leave the autopilot off. One run is weak evidence: try other weeks.")
+    found = study_of(0.5).as_dict()["gain"]
+    assert found == pytest.approx({"value": 2, "low": 2, "high": 2})
+    assert repeated([study_of(0.5), study_of(0.5, seed=1)])["gain"] == pytest.approx(found)
+
+
+def test_a_gain_that_may_be_chance_is_no_reason_to_set_a_policy() -> None:
+    uneven = np.where(np.arange(500) < 100, 0.1, 1.05)  # good for a fifth of the jobs
+    study = study_of(uneven)
+    found = study.as_dict()["gain"]
+    assert found["low"] < 1 < found["value"] < found["high"]
+    said = verdict([study])
+    assert "times as good as the site's policy (95 %: 0.95 to " in said
+    assert ", by mean JCT, but no gain is shown. Its first choice" in said
+    assert "Set that policy" not in said
+    assert "Set that policy" not in verdict([study_of(0.9, uneven)])  # nor one whose own gain may be chance
+
+
+@pytest.mark.parametrize(
+    ("pilot", "words"),
+    [
+        (1.0, "No policy made a difference to these jobs."),
+        (1.008, "It gains nothing here: it was 0.8 % worse than the site's policy, by mean JCT."),
+        (0.997, "It gains nothing here: it was 1.00 times as good as the site's policy (95 %: 1.00 to 1.00), by mean"),
+        (1.25, "Don't use it here: it was 0.80 times as good as the site's policy (95 %: 0.80 to 0.80), by mean JCT."),
+    ],
+)
+def test_the_verdict_where_nothing_is_gained(pilot: float, words: str) -> None:
+    assert verdict([study_of(pilot)]).startswith(words)
+
+
+def test_the_verdict_says_that_jobs_were_stopped_and_that_nothing_was_known() -> None:
+    stops = "This stops jobs, which a live autopilot never assumes: repeat it with --checkpointable none."
+    assert verdict([study_of(0.5), study_of(0.5, stops=3)]).endswith(stops)
+    assert "stops jobs" not in verdict([study_of(0.5)])
+    unknown = study_of(0.5, 1.0, unknown="0 jobs have ended")
+    assert aims([unknown])["0.98 of Fixed"] is None
+    assert aims([study_of(0.5, 1.0)])["0.98 of Fixed"] is True
+    end = "Nothing was known at first, so there is no first choice to compare with; begin later."
+    assert verdict([unknown]).endswith(end)
+    assert "Its first choice" not in verdict([unknown])
+
+
 # ------------------------------------------------------------------------------------------- commands
 
 
@@ -176,7 +255,8 @@ def test_the_command_prints_the_table_and_its_json(trace_file: Path) -> None:
     shown = Console(width=200, record=True, file=io.StringIO())
     shown.print(autopilot_view(found))
     text = shown.export_text()
-    assert "aim '0.98 of Fixed': " in text
+    assert "aim 'not worse than its first choice (0.98 times)': " in text
+    assert "aim 'bad days handed back': " in text
     assert f"{100 * found['runs']['fixed']['fair']:.1f}" in text
     assert "chosen by the share" not in text
     assert "BROKE" not in text
@@ -272,4 +352,8 @@ def test_where_too_little_is_known_fixed_is_the_site_s_policy_and_it_says_why(tr
     assert found["runs"]["fixed"]["policy"] == BASE
     shown = Console(width=300, record=True, file=io.StringIO())
     shown.print(autopilot_view(found))
-    assert "Fixed is the site's policy, because 0 jobs have ended" in shown.export_text()
+    text = shown.export_text()
+    assert "Fixed is the site's policy, because 0 jobs have ended" in text
+    assert "begin later (--since), or read a longer history" in text
+    assert (found["aims"]["0.98 of Fixed"], found["aims"]["half of Optimal - Fixed"]) == (None, None)
+    assert found["verdict"].endswith("so there is no first choice to compare with; begin later.")

@@ -159,7 +159,7 @@ def test_it_does_not_switch_too_often_or_for_too_little(past: PastDays) -> None:
     assert (found.answer, found.evaluations) == (PilotAction.STAY, 0)
     assert "3.0 h ago" in found.why
     much = dataclasses.replace(QUICK, gain=50.0)
-    assert "is needed" in Autopilot(candidates(), much).decide(past, BASE).why
+    assert "50 is needed (gain)" in Autopilot(candidates(), much).decide(past, BASE).why
 
 
 @pytest.mark.parametrize("limit", ["worst_p99", "worst_fairness"])
@@ -212,7 +212,9 @@ def test_the_candidate_named_first_is_chosen_unless_another_is_clearly_better(pa
 def test_a_preferred_choice_says_what_was_better(past: PastDays) -> None:
     some, limits = candidates("saf:backfill=easy", BEST), dataclasses.replace(QUICK, prefer=50.0)
     why = Autopilot(some, limits).decide(past, BASE).why
-    assert re.search(rf"days before, and is preferred: {BEST} would be 1\.\d+ times as good, and 50 is needed$", why)
+    assert re.search(
+        rf"days before, and is preferred: {BEST} would be 1\.\d+ times as good, and 50 is needed \(prefer\)$", why
+    )
 
 
 @pytest.mark.parametrize("first", ["ljf", BASE])
@@ -264,7 +266,7 @@ def test_a_choice_is_left_only_for_what_is_much_better(past: PastDays) -> None:
     assert first.answer is PilotAction.SWITCH
     (other,) = {BEST, "saf:backfill=easy"} - {first.policy}
     loose, strict = (dataclasses.replace(QUICK, again=again, prefer=51.0 - again) for again in (1.0, 50.0))
-    assert "50 is needed" in Autopilot(some, strict).decide(past, other).why
+    assert "50 is needed (again)" in Autopilot(some, strict).decide(past, other).why
     assert "is needed" not in Autopilot(some, loose).decide(past, other).why
 
 

@@ -30,9 +30,9 @@ from shunter.generating.durations import DurationPredictor, duration_model
 from shunter.generating.known_jobs import MINUTE
 from shunter.protocols import Memory
 from shunter.registry import policy as policy_of
-from shunter.report.bootstrap import Estimate, drawn_means, draws_of
+from shunter.report.bootstrap import Estimate
 from shunter.report.finish_fairness import FAIR
-from shunter.report.intervals import bounds
+from shunter.report.intervals import quotient_of_means
 from shunter.setup import Setup
 from shunter.sim.engine import Simulator
 from shunter.sim.feasibility import unfit
@@ -140,6 +140,9 @@ class AdaptingStudy:
         said = [self._shown(name) for name in (SELFTUNE, AUTOSCHED)]
         if self.rule == LAST_HOUR.name and self.options.predictor == DurationPredictor.name:
             said[1] = f"The generator is the last hour ({self.rule}), so AutoSched is SelfTune here."
+        given = self.runs[GIVEN].jct
+        if all(np.array_equal(run.jct, given, equal_nan=True) for run in self.runs.values()):
+            said.append("No setting changed anything.")
         return said
 
     def _shown(self, name: str) -> str:
@@ -178,13 +181,9 @@ def speedup(studies: Sequence[AdaptingStudy], name: str, base: str) -> Estimate:
     The studies are repeats of one another.  The interval is over stretches of the jobs, the same for both.
     """
     options = studies[0].options
-    draws = draws_of([len(study.runs[base].jct) for study in studies], False, options.seed)
-    first, other = (drawn_means(draws, [study.drawn_from(each) for study in studies]) for each in (name, base))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = other / first if options.objective == "jct" else first / other
-    value = float(drawn[0])
-    between = bounds(drawn, value, draws.parts) if math.isfinite(value) else None
-    return Estimate(value, between["low"], between["high"]) if between else Estimate(value, math.nan, math.nan)
+    first, other = ([study.drawn_from(each) for study in studies] for each in (name, base))
+    above, below = (other, first) if options.objective == "jct" else (first, other)
+    return quotient_of_means(above, below, options.seed)
 
 
 def _against(found: Estimate) -> str:

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from shunter.report.bootstrap import FEWEST, Draws, drawn_means, drawn_quantiles, estimate, means_of_repeats
+from shunter.report.bootstrap import (
+    FEWEST,
+    Draws,
+    Estimate,
+    drawn_means,
+    drawn_quantiles,
+    draws_of,
+    estimate,
+    means_of_repeats,
+)
 from shunter.world import F64
 
 OF_JOBS = {"jct_s": ("mean", "p50", "p95", "p99"), "wait_s": ("mean", "p50", "p95", "p99"), "bsld": ("mean", "p95")}
@@ -88,6 +97,19 @@ def differences(
             share = value / value_at(other, name)
             found[name]["share"] = bounds(own[name] / others[name] - 1, share, _parts(draws, name, repeats))
     return found
+
+
+def quotient_of_means(above: Sequence[F64], below: Sequence[F64], seed: int = 0) -> Estimate:
+    """One mean over another, of the same jobs in submit order; one pair of arrays per repeat, all with the same jobs.
+
+    The interval is over stretches of the jobs, the same for both.
+    """
+    draws = draws_of([len(each) for each in below], False, seed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = drawn_means(draws, above) / drawn_means(draws, below)
+    value = float(drawn[0])
+    between = bounds(drawn, value, draws.parts) if np.isfinite(value) else None
+    return Estimate(value, between["low"], between["high"]) if between else Estimate(value, np.nan, np.nan)
 
 
 def shown(difference: dict[str, Any] | None) -> bool:

@@ -39,7 +39,9 @@ from shunter.generating.known_jobs import DAY, HOUR
 from shunter.generating.repository import with_past
 from shunter.model import Trace
 from shunter.protocols import Memory
+from shunter.report.bootstrap import Estimate
 from shunter.report.finish_fairness import share_of_fair
+from shunter.report.intervals import quotient_of_means
 from shunter.report.so_far import FEWEST_JOBS, JobsBetween
 from shunter.setup import Setup
 from shunter.sim.engine import Simulator
@@ -123,6 +125,17 @@ class PilotStudy:
         """How many times as good as the fixed choice."""
         return self.runs[FIXED].mean / self.runs[name].mean
 
+    @property
+    def alike(self) -> bool:
+        """Whether every job took as long in all runs."""
+        base = self.runs[BASELINE].jct
+        return all(np.array_equal(run.jct, base, equal_nan=True) for run in self.runs.values())
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the choices of the rule stopped jobs."""
+        return any(self.runs[name].stops for name in (PILOT, FIXED))
+
     def within_limits(self, name: str) -> bool:
         """Whether a run kept the operator's limits, which are relative to the site's policy."""
         run, base, limits = self.runs[name], self.runs[BASELINE], self.options.limits
@@ -162,6 +175,7 @@ class PilotStudy:
             "bad_days": len(self.bad_days),
             "undecided": self.undecided,
             "fixed_unknown": self.unknown,
+            "gain": _gain([self]),
             "aims": aims([self]),
             "verdict": verdict([self]),
         }
@@ -191,18 +205,30 @@ def aims(studies: Sequence[PilotStudy]) -> dict[str, bool | None]:
     """Whether the autopilot reached what it should, in the mean of copies; None: the aim does not apply.
 
     No aim applies to an autopilot that never searched, because it is the site's policy.  Those relative to Fixed don't
-    apply where Fixed breaks the operator's limits, and that of the guard does not where no day was bad.
+    apply where Fixed breaks the operator's limits, or is no choice because nothing was known at first; and that of the
+    guard does not where no day was bad.
     """
     means = {name: float(np.mean([study.runs[name].mean for study in studies])) for name in LABELS}
     reached, room = means[FIXED] / means[PILOT], means[FIXED] / means[OPTIMAL] - 1
     decided = not any(study.undecided for study in studies)
-    allowed = decided and all(study.within_limits(FIXED) for study in studies)
+    allowed = decided and all(study.within_limits(FIXED) and not study.unknown for study in studies)
     tried = decided and any(study.bad_days for study in studies)
     return {
         "0.98 of Fixed": reached >= AIM_FIXED if allowed else None,
         "half of Optimal - Fixed": reached - 1 >= AIM_SHARE * room if allowed and room > WORTH else None,
         "handed back after a bad day": not sum(study.missed_days for study in studies) if tried else None,
     }
+
+
+def over_baseline(studies: Sequence[PilotStudy], name: str = PILOT) -> Estimate:
+    """How many times as good as the site's policy a run is, in the mean of copies, which have the same jobs."""
+    base, own = ([study.runs[each].jct for study in studies] for each in (BASELINE, name))
+    return quotient_of_means(base, own, studies[0].options.seed)
+
+
+def _gain(studies: Sequence[PilotStudy]) -> dict[str, float | None]:
+    found = over_baseline(studies)
+    return {key: value if math.isfinite(value) else None for key, value in found._asdict().items()}
 
 
 def verdict(studies: Sequence[PilotStudy]) -> str:
@@ -212,22 +238,65 @@ def verdict(studies: Sequence[PilotStudy]) -> str:
     if (jobs := len(studies[0].submit)) < FEWEST_JOBS:
         few = f"{counted(jobs, 'job')} came, and {FEWEST_JOBS} are needed"
         return f"Can't tell whether the autopilot helps here, because {few}."
-    means = {name: float(np.mean([study.runs[name].mean for study in studies])) for name in LABELS}
-    over_base, over_fixed = means[BASELINE] / means[PILOT], means[FIXED] / means[PILOT]
-    times = f"{over_base:.3f} times as good as the site's policy"
+    return " ".join(filter(None, (_worth(studies), _stops(studies), _unknown(studies))))
+
+
+def _worth(studies: Sequence[PilotStudy]) -> str:
+    """What it gained over the site's policy."""
+    if all(study.alike for study in studies):
+        return "No policy made a difference to these jobs."
+    gain = over_baseline(studies)
     if not all(study.within_limits(PILOT) for study in studies):
-        return f"Don't use it with these limits: it broke one, see above. It was {times}, by mean JCT."
-    if over_base < 1 - NOTABLE:
-        return f"Don't use it here: it was {times}, by mean JCT."
-    if over_base <= 1 + NOTABLE:
-        return f"It gains nothing here: it was {times}, by mean JCT."
-    said, fixed = f"It was {times}, by mean JCT.", studies[0].runs[FIXED].policy
+        return f"Don't use it with these limits: it broke one, see above. It was {_times(gain)}, by mean JCT."
+    if gain.value < 1 - NOTABLE:
+        return f"Don't use it here: it was {_times(gain)}, by mean JCT."
+    if gain.value < 1:
+        return (
+            f"It gains nothing here: it was {100 * (1 - gain.value):.1f} % worse than the site's policy, by mean JCT."
+        )
+    if gain.value <= 1 + NOTABLE:
+        return f"It gains nothing here: it was {_times(gain)}, by mean JCT."
+    weak = " One run is weak evidence: try other weeks." * (len(studies) == 1)
+    if _chance(gain):
+        return f"It was {_times(gain)}, by mean JCT, but no gain is shown.{_first_choice(studies)}{weak}"
+    return f"It was {_times(gain)}, by mean JCT.{_first_choice(studies)}{weak}"
+
+
+def _first_choice(studies: Sequence[PilotStudy]) -> str:
+    """What the first choice alone gained, and whether it is enough."""
+    fixed = studies[0].runs[FIXED].policy
     if not all(study.within_limits(FIXED) for study in studies):
-        said += f" Its first choice, {fixed}, kept throughout, broke a limit."
-    elif fixed != studies[0].options.candidates.baseline:
-        said += f" Its first choice, {fixed}, kept throughout, was {means[BASELINE] / means[FIXED]:.3f} times as good."
-        said += " Set that policy and leave the autopilot off." * (over_fixed <= 1 + NOTABLE)
-    return said + " One run is weak evidence: try --repeat 5, and other weeks." * (len(studies) == 1)
+        return f" Its first choice, {fixed}, kept throughout, broke a limit."
+    if fixed == studies[0].options.candidates.baseline:
+        return ""
+    alone, gain = over_baseline(studies, FIXED), over_baseline(studies)
+    enough = alone.value * (1 + NOTABLE) >= gain.value and not _chance(alone) and not _chance(gain)
+    said = f" Its first choice, {fixed}, kept throughout, was {_times(alone, '')}."
+    return said + " Set that policy and leave the autopilot off." * enough
+
+
+def _chance(gain: Estimate) -> bool:
+    """Whether the interval includes that there is no gain."""
+    return not gain.low > 1
+
+
+def _times(gain: Estimate, than: str = " as the site's policy") -> str:
+    interval = f" (95 %: {gain.low:.2f} to {gain.high:.2f})" if math.isfinite(gain.low) else ""
+    return f"{gain.value:.2f} times as good{than}{interval}"
+
+
+def _stops(studies: Sequence[PilotStudy]) -> str:
+    """That the choices stop jobs, which a live cluster may not do."""
+    if not any(study.stopped for study in studies):
+        return ""
+    return "This stops jobs, which a live autopilot never assumes: repeat it with --checkpointable none."
+
+
+def _unknown(studies: Sequence[PilotStudy]) -> str:
+    """That there was no first choice."""
+    if not studies[0].unknown:
+        return ""
+    return "Nothing was known at first, so there is no first choice to compare with; begin later."
 
 
 def repeated(studies: Sequence[PilotStudy]) -> dict[str, Any]:
@@ -259,6 +328,7 @@ def repeated(studies: Sequence[PilotStudy]) -> dict[str, Any]:
         "copies": len(copies),
         "means": summary,
         "undecided": undecided,
+        "gain": _gain(studies),
         "aims": aims(studies),
         "verdict": verdict(studies),
     }

@@ -223,10 +223,10 @@ class Autopilot:
         gain, numbers = final.gain(best, in_force), final.evidence(best, in_force)
         if best == in_force or (left and gain <= 1):
             why = trial.nothing_better(in_force)
-        elif left and (doubt := final.doubt(best, in_force, limits.again)):
+        elif left and (doubt := final.doubt(best, in_force, "again")):
             why = doubt
         elif gain < limits.gain and not left:
-            why = f"{best} would be {gain:.3f} times as good, and {limits.gain:g} is needed"
+            why = f"{best} would be {gain:.3f} times as good, and {limits.gain:g} is needed (gain)"
         else:
             why = f"it would have been {gain:.3f} times as good in the days before{final.preference(best)}"
             return PilotVerdict(PilotAction.SWITCH, best, why, numbers)
@@ -306,20 +306,23 @@ class PastTrial:
         best, preferred = self.best(texts), self.pilot.candidates.preferred
         reached = self.gain(preferred, self.pilot.candidates.baseline)
         good = math.isfinite(self.value(preferred)) and reached > 1 and reached >= gain
-        return preferred if good and self.doubt(best, preferred, self.limits.prefer) else best
+        return preferred if good and self.doubt(best, preferred, "prefer") else best
 
     def preference(self, choice: str) -> str:
         """That a first choice is not the best, and why, to be added to a reason; "": it is."""
         best = self.best(tuple(self.runs))
         if choice != self.pilot.candidates.preferred or best == choice:
             return ""
-        return f", and is preferred: {self.doubt(best, choice, self.limits.prefer)}"
+        return f", and is preferred: {self.doubt(best, choice, 'prefer')}"
 
-    def doubt(self, best: str, choice: str, need: float) -> str:
-        """Why something else is not taken in place of a choice although it was better on the whole; "": it is."""
-        gain = self.gain(best, choice)
+    def doubt(self, best: str, choice: str, limit: str) -> str:
+        """Why something else is not taken in place of a choice although it was better on the whole; "": it is.
+
+        ``limit`` is the name of the one that says how much better it must be.
+        """
+        gain, need = self.gain(best, choice), getattr(self.limits, limit)
         if gain < need:
-            return f"{best} would be {gain:.3f} times as good, and {need:g} is needed"
+            return f"{best} would be {gain:.3f} times as good, and {need:g} is needed ({limit})"
         if not self._surely(best, choice):
             return f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
         if not self._confirmed(best, choice):
@@ -346,9 +349,8 @@ class PastTrial:
         if found is None or base is None:
             return f"{text} did not come to an end"
         if (least := found.least_p99) > limits.worst_p99 * base.p99:
-            times, sure = found.p99 / base.p99, least / base.p99
-            allowed = f"at least {sure:.2f} with chance taken off; {limits.worst_p99:g} is allowed"
-            return f"P99 of {text} would be {times:.2f} times the baseline's, {allowed}"
+            times = f"{found.p99 / base.p99:.2f} times the baseline's (surely above {least / base.p99:.2f})"
+            return f"P99 of {text} would be {times}; at most {limits.worst_p99:g} is allowed (worst_p99)"
         fair, base_fair = float(found.fair.mean()), float(base.fair.mean())
         if found.most_fair < limits.worst_fairness * base_fair:
             shares = f"{100 * fair:.1f} % of the jobs would have rho <= 1, and {100 * base_fair:.1f} %"

@@ -14,6 +14,11 @@ from shunter.texts import counted
 
 DAY_MS = 86_400_000
 AIMS = {True: "yes", False: "NO", None: "does not apply"}
+LABELS = {  # of aims, by their keys
+    "0.98 of Fixed": "not worse than its first choice (0.98 times)",
+    "half of Optimal - Fixed": "half of what Optimal gained",
+    "handed back after a bad day": "bad days handed back",
+}
 
 
 def autopilot_view(found: Mapping[str, Any]) -> RenderableType:
@@ -134,7 +139,8 @@ def _kind(decision: Mapping[str, Any]) -> tuple[str, ...]:
 def _fixed(found: Mapping[str, Any]) -> str:
     """What Fixed is, and why it is no choice where too little was known."""
     if found["fixed_unknown"]:
-        return f"Fixed is the site's policy, because {found['fixed_unknown']}; begin later, as --since +28"
+        later = "begin later (--since), or read a longer history"
+        return f"Fixed is the site's policy, because {found['fixed_unknown']}; {later}"
     return f"Fixed, the first choice on the weeks before: {found['runs']['fixed']['policy']}"
 
 
@@ -154,12 +160,15 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     ]
     if found["limits"]["objective"] != "jct":
         lines.append("Policies are chosen by the share of jobs with rho <= 1; 'times as good' is by mean JCT")
+    if "means" in found:
+        lines.append("The range over copies is no confidence interval: all have the same weeks")
+        lines.append("The days listed are those of the first copy")
     lines += [*_decisions(found["decisions"]), *_days(found)]
     if found["undecided"]:
-        return [*lines, *(f"aim '{name}': can't tell, because {found['undecided']}" for name in found["aims"])]
+        return [*lines, *(f"aim '{LABELS[name]}': can't tell, because {found['undecided']}" for name in found["aims"])]
     lines += _broken(found)
     kept = _by_copy(found, "fixed", "within_limits")
     if not all(kept):
         where = f" on {kept.count(False)} of {len(kept)} copies" if "means" in found else " on these weeks"
         lines.append(f"Fixed breaks the limits{where}, so the aims that are relative to it don't apply")
-    return [*lines, *(f"aim '{name}': {AIMS[reached]}" for name, reached in found["aims"].items())]
+    return [*lines, *(f"aim '{LABELS[name]}': {AIMS[reached]}" for name, reached in found["aims"].items())]
