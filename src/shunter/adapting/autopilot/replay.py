@@ -250,16 +250,12 @@ def _worth(studies: Sequence[PilotStudy]) -> str:
         return f"Don't use it with these limits: it broke one, see above. It was {_times(gain)}, by mean JCT."
     if gain.value < 1 - NOTABLE:
         return f"Don't use it here: it was {_times(gain)}, by mean JCT."
-    if gain.value < 1:
-        return (
-            f"It gains nothing here: it was {100 * (1 - gain.value):.1f} % worse than the site's policy, by mean JCT."
-        )
     if gain.value <= 1 + NOTABLE:
-        return f"It gains nothing here: it was {_times(gain)}, by mean JCT."
+        worse = f"{100 * (1 - gain.value):.2g} % worse than the site's policy"
+        return f"It gains nothing here: it was {worse if gain.value < 1 else _times(gain)}, by mean JCT."
+    doubt = ", but no gain is shown" * _chance(gain)
     weak = " One run is weak evidence: try other weeks." * (len(studies) == 1)
-    if _chance(gain):
-        return f"It was {_times(gain)}, by mean JCT, but no gain is shown.{_first_choice(studies)}{weak}"
-    return f"It was {_times(gain)}, by mean JCT.{_first_choice(studies)}{weak}"
+    return f"It was {_times(gain)}, by mean JCT{doubt}.{_first_choice(studies)}{weak}"
 
 
 def _first_choice(studies: Sequence[PilotStudy]) -> str:
