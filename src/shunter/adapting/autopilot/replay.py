@@ -251,7 +251,7 @@ def _worth(studies: Sequence[PilotStudy]) -> str:
     if gain.value < 1 - NOTABLE:
         return f"Don't use it here: it was {_times(gain)}, by mean JCT."
     if gain.value <= 1 + NOTABLE:
-        worse = f"{100 * (1 - gain.value):.2g} % worse than the site's policy"
+        worse = f"{100 * (1 - gain.value):.1g} % worse than the site's policy"
         return f"It gains nothing here: it was {worse if gain.value < 1 else _times(gain)}, by mean JCT."
     doubt = ", but no gain is shown" * _chance(gain)
     weak = " One run is weak evidence: try other weeks." * (len(studies) == 1)
@@ -272,8 +272,8 @@ def _first_choice(studies: Sequence[PilotStudy]) -> str:
 
 
 def _chance(gain: Estimate) -> bool:
-    """Whether the interval includes that there is no gain."""
-    return not gain.low > 1
+    """Whether the interval, as it is shown, includes that there is no gain."""
+    return not round(gain.low, 2) > 1
 
 
 def _times(gain: Estimate, than: str = " as the site's policy") -> str:

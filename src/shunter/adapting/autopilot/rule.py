@@ -223,7 +223,7 @@ class Autopilot:
         gain, numbers = final.gain(best, in_force), final.evidence(best, in_force)
         if best == in_force or (left and gain <= 1):
             why = trial.nothing_better(in_force)
-        elif left and (doubt := final.doubt(best, in_force, "again")):
+        elif left and (doubt := final.doubt(best, in_force, limits.again, "again")):
             why = doubt
         elif gain < limits.gain and not left:
             why = f"{best} would be {gain:.3f} times as good, and {limits.gain:g} is needed (gain)"
@@ -306,23 +306,23 @@ class PastTrial:
         best, preferred = self.best(texts), self.pilot.candidates.preferred
         reached = self.gain(preferred, self.pilot.candidates.baseline)
         good = math.isfinite(self.value(preferred)) and reached > 1 and reached >= gain
-        return preferred if good and self.doubt(best, preferred, "prefer") else best
+        return preferred if good and self.doubt(best, preferred, self.limits.prefer, "prefer") else best
 
     def preference(self, choice: str) -> str:
         """That a first choice is not the best, and why, to be added to a reason; "": it is."""
         best = self.best(tuple(self.runs))
         if choice != self.pilot.candidates.preferred or best == choice:
             return ""
-        return f", and is preferred: {self.doubt(best, choice, 'prefer')}"
+        return f", and is preferred: {self.doubt(best, choice, self.limits.prefer, 'prefer')}"
 
-    def doubt(self, best: str, choice: str, limit: str) -> str:
+    def doubt(self, best: str, choice: str, need: float, limit: str = "") -> str:
         """Why something else is not taken in place of a choice although it was better on the whole; "": it is.
 
-        ``limit`` is the name of the one that says how much better it must be.
+        ``limit`` is the name of what is needed.
         """
-        gain, need = self.gain(best, choice), getattr(self.limits, limit)
+        gain = self.gain(best, choice)
         if gain < need:
-            return f"{best} would be {gain:.3f} times as good, and {need:g} is needed ({limit})"
+            return f"{best} would be {gain:.3f} times as good, and {need:g} is needed" + f" ({limit})" * bool(limit)
         if not self._surely(best, choice):
             return f"{best} would be {gain:.3f} times as good, but not if run times differed by 1 %"
         if not self._confirmed(best, choice):
