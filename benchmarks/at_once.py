@@ -19,7 +19,8 @@ from benchmarks.autopilot_bounds import AIM, BASE
 from benchmarks.autopilot_weeks import SITES, Terms, Window, setup_of, windows
 from benchmarks.judged_later import judged
 from shunter.adapting.autopilot.candidates import Candidates
-from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions
+from shunter.adapting.autopilot.outcome import ReplayOptions
+from shunter.adapting.autopilot.replay import PilotReplay
 from shunter.processes import run_tasks, usable_cores
 from shunter.world import F64
 

@@ -18,7 +18,8 @@ import numpy as np
 from shunter import registry
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.near_copies import near_times
-from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions
+from shunter.adapting.autopilot.outcome import ReplayOptions
+from shunter.adapting.autopilot.replay import PilotReplay
 from shunter.adapting.autopilot.rule import PastTrial
 from shunter.adapting.autopilot.shadows import BaselineShadows
 from shunter.adapting.objectives import run_value

@@ -29,7 +29,7 @@ import numpy as np
 
 from shunter import registry
 from shunter.adapting.autopilot.candidates import Candidates
-from shunter.adapting.autopilot.replay import (
+from shunter.adapting.autopilot.outcome import (
     AIM_FIXED,
     AIM_SHARE,
     BASELINE,
@@ -37,10 +37,10 @@ from shunter.adapting.autopilot.replay import (
     OPTIMAL,
     PILOT,
     WORTH,
-    PilotReplay,
     ReplayOptions,
     repeated,
 )
+from shunter.adapting.autopilot.replay import PilotReplay
 from shunter.adapting.autopilot.rule import AutopilotLimits
 from shunter.adapting.controller import AdaptingScheduler
 from shunter.adapting.knowledge import SiteKnowledge
@@ -193,7 +193,7 @@ class Row(NamedTuple):
     back: int  # times that jobs were handed back
     undecided: str  # why it never searched; "": it did
     jobs: int
-    allowed: bool  # Fixed kept the operator's limits, so that the aims relative to it apply
+    allowed: bool  # Fixed was a choice and kept the operator's limits, so that the aims relative to it apply
 
     @classmethod
     def of(cls, window: Window, found: Mapping[str, Any]) -> Row:
@@ -202,7 +202,7 @@ class Row(NamedTuple):
         jct = {name: means[name]["jct_s"] if means else run["jct_s"]["mean"] for name, run in runs.items()}
         kept = means[PILOT]["within_limits_by_copy"] if means else [runs[PILOT]["within_limits"]]
         back = sum(day["handed_back"] for day in found["days"])
-        allowed = not found["undecided"] and all(
+        allowed = not (found["undecided"] or found["fixed_unknown"]) and all(
             means[FIXED]["within_limits_by_copy"] if means else [runs[FIXED]["within_limits"]]
         )
         return cls(window, jct, found["aims"], not all(kept), back, found["undecided"], found["jobs"], allowed)

@@ -18,7 +18,8 @@ import numpy as np
 
 from benchmarks.autopilot_weeks import BASE, SITES, Terms, Window, setup_of, windows
 from shunter.adapting.autopilot.candidates import Candidates
-from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions
+from shunter.adapting.autopilot.outcome import ReplayOptions
+from shunter.adapting.autopilot.replay import PilotReplay
 from shunter.adapting.autopilot.rule import Autopilot, AutopilotLimits, PastDays, PastTrial
 from shunter.processes import run_tasks, usable_cores
 

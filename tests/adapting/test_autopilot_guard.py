@@ -11,7 +11,7 @@ from piloted_site import BASE, BEST, QUICK, candidates, days_before
 from shunter import clusters, registry
 from shunter import world as w
 from shunter.adapting.autopilot.near_copies import near_times
-from shunter.adapting.autopilot.replay import PILOT, PilotedRun, PilotStudy, ReplayOptions
+from shunter.adapting.autopilot.outcome import PILOT, PilotedRun, PilotStudy, ReplayOptions
 from shunter.adapting.autopilot.rule import Autopilot, AutopilotLimits, PastDays, PilotAction, past_days
 from shunter.adapting.autopilot.shadows import AT_ONCE, SHADOWS, BaselineShadows, WatchedDay
 from shunter.generating.known_jobs import DAY

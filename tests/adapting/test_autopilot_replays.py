@@ -13,12 +13,11 @@ from piloted_site import BASE, BEST, QUICK, candidates
 from rich.console import Console
 from typer.testing import CliRunner
 
-from shunter.adapting.autopilot.replay import (
+from shunter.adapting.autopilot.outcome import (
     FIXED,
     OPTIMAL,
     PILOT,
     PilotedRun,
-    PilotReplay,
     PilotStudy,
     ReplayedDecision,
     ReplayOptions,
@@ -26,6 +25,7 @@ from shunter.adapting.autopilot.replay import (
     repeated,
     verdict,
 )
+from shunter.adapting.autopilot.replay import PilotReplay
 from shunter.adapting.autopilot.rule import Autopilot, PilotAction, PilotVerdict
 from shunter.adapting.autopilot.shadows import BaselineShadows
 from shunter.cli.main import app

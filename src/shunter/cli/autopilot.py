@@ -92,7 +92,8 @@ def autopilot(  # noqa: PLR0913, PLR0917  one argument per option
     cluster = named_cluster(cluster)
 
     from shunter.adapting.autopilot.candidates import Candidates
-    from shunter.adapting.autopilot.replay import PilotReplay, ReplayOptions, repeated
+    from shunter.adapting.autopilot.outcome import ReplayOptions, repeated
+    from shunter.adapting.autopilot.replay import PilotReplay
     from shunter.adapting.autopilot.rule import AutopilotLimits
     from shunter.clusters.stop_costs import USUAL
     from shunter.generating.known_jobs import DAY
