@@ -99,10 +99,10 @@ def test_tune_resolves_a_variant_no_more_often_for_more_runs(resolved):
     """Runs of a search are known by the texts of their policies, as those of sweeps are."""
     search = ("tune", SMALL, "-c", "2x8", "-p", "sjf", "--try", "blocking=strict/skip", "--workers", "1")
     shunter(*search)
-    once = dict(resolved)
+    once = resolved.copy()
     resolved.clear()
     shunter(*search, "--seed", "1", "--repeat", "4")
-    assert dict(resolved) == once
+    assert sum(resolved.values()) == sum(once.values())  # another variant may be the best, which is judged once more
 
 
 SWEEP = f"""
