@@ -303,20 +303,24 @@ def next_hour_table(rows: Sequence[Row], found: Sequence[Mapping[str, Any]]) -> 
         "autopilot over Fixed",
         "half of it",
         f"{ARRIVALS} over Fixed",
+        "half of it",
     )
     yield "| " + " | ".join(heads) + " |"
     yield "|---" * len(heads) + "|"
-    asked = []
+    asked: list[tuple[bool, bool]] = []
     for row, record in zip(rows, found, strict=True):
-        fixed, seconds = row.jct[FIXED], record[NEXT_HOUR]
-        half = None
-        if row.allowed and fixed / seconds - 1 > WORTH:
-            half = row.over(FIXED) - 1 >= AIM_SHARE * (fixed / seconds - 1)
-            asked.append(half)
-        times = f"{duration(fixed)} | {duration(seconds)} | {fixed / seconds:.3f} | {row.over(FIXED):.3f}"
-        arrivals = f"{fixed / record[ARRIVALS]:.3f}" if ARRIVALS in record else ""
-        yield f"| {row.about} | {times} | {REACHED[half]} | {arrivals} |"
-    yield f"\nhalf of what the next hour gains: reached on {sum(asked)} of {len(asked)}"
+        fixed, room = row.jct[FIXED], row.jct[FIXED] / record[NEXT_HOUR] - 1
+        cells = [duration(fixed), duration(record[NEXT_HOUR]), f"{1 + room:.3f}", f"{row.over(FIXED):.3f}", "", "", ""]
+        if ARRIVALS in record:
+            reached = row.over(FIXED), fixed / record[ARRIVALS]
+            cells[5] = f"{reached[1]:.3f}"
+            if row.allowed:
+                one, two = (each - 1 >= AIM_SHARE * room for each in reached)
+                asked.append((one, two))
+                cells[4], cells[6] = REACHED[one], REACHED[two]
+        yield f"| {' | '.join((row.about, *cells))} |"
+    counts = [sum(column) for column in zip(*asked, strict=True)] or [0, 0]
+    yield f"\nhalf of what the next hour gains: reached on {counts[0]} of {len(asked)}; {ARRIVALS}: on {counts[1]}"
 
 
 def _work(shared: tuple[Terms, str, bool], window: Window, _: Any) -> dict[str, Any]:
