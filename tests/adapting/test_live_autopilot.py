@@ -21,6 +21,7 @@ from shunter.adapting.autopilot.rule import AutopilotLimits, PilotAction, PilotV
 from shunter.adapting.autopilot.site_jobs import JobsToKeep, joined, trace_of, with_unfinished
 from shunter.adapting.autopilot.worker import BackgroundSearch, PilotAnswer, PilotTask, answered
 from shunter.cli.slurm_run import _AutopilotOptions
+from shunter.errors import LiveError
 from shunter.generating.known_jobs import DAY
 from shunter.generating.repository import WorkloadRepository
 from shunter.live.backend import LiveBackend, Rhythm
@@ -414,3 +415,9 @@ def test_the_guard_checks_the_limits_of_the_operator(tmp_path: Path, guard: str,
         _, found = options.source("auto", busy(), tmp_path / "journal.db", None, settings, stack)
     assert found is not None
     assert (found.worst_p99, found.worst_fairness) == kept
+
+
+def test_a_limit_that_only_replays_keep_is_refused() -> None:
+    with pytest.raises(LiveError, match="worst_day is for replays; on a live cluster set --guard on:margin=X"):
+        _AutopilotOptions(BASE, (BEST,), "worst_day=2", None).check("auto")
+    _AutopilotOptions(BASE, (BEST,), "worst_day=1.05", None).check("auto")

@@ -188,7 +188,8 @@ class _AutopilotOptions:
             from shunter.adapting.autopilot.candidates import USUAL, Candidates
             from shunter.adapting.autopilot.rule import AutopilotLimits
 
-            AutopilotLimits.of(self.limits)
+            if AutopilotLimits.of(self.limits).worst_day != AutopilotLimits().worst_day:
+                raise LiveError("--limits: worst_day is for replays; on a live cluster set --guard on:margin=X")
             Candidates.of(self.candidates, self.baseline or USUAL[0])  # Slurm's own policy is not known yet
         elif self.baseline or self.candidates or self.limits or self.repository:
             raise LiveError(
