@@ -45,7 +45,7 @@ LimitsOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="K=V,...",
-        help="With --policy auto: worst_p99=1.5, worst_fairness=0.95, again=2, hours=24 ...; an unknown name lists all.",
+        help="With --policy auto: worst_p99=1.5, worst_fairness=0.95, again=2, hours=24 ...; a wrong name lists all.",
     ),
 ]
 RepositoryOption: TypeAlias = Annotated[
