@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.autopilot_bounds import AIM, BASE
-from benchmarks.autopilot_weeks import SITES, Terms, Window, setup_of, windows
+from benchmarks.autopilot_weeks import SITES, Terms, Window, all_windows, setup_of
 from benchmarks.judged_later import judged
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.outcome import ReplayOptions
@@ -52,12 +52,7 @@ def main(*words: str) -> None:
         "--seed", type=int, nargs="+", default=[1], metavar="N", help="of each twin this one and the next two"
     )
     options = asked.parse_args(words)
-    weeks = [
-        window
-        for name in options.traces
-        for seed in (options.seed if name == "twins" else [0])
-        for window in windows(name, seed)
-    ]
+    weeks = all_windows(options.traces, options.seed)
     days = run_tasks(days_of, None, weeks, [1] * len(weeks), usable_cores(), lambda done, total: None)
     print("| counts at its end | days | too long | missed | falsely taken |", "|---" * 5 + "|", sep="\n")  # noqa: T201
     for times in TIMES:

@@ -118,6 +118,11 @@ def windows(name: str, seed: int = 1, whole: bool = False) -> Iterator[Window]:
         yield Window(name, begin(at), begin(at + 1))
 
 
+def all_windows(names: Sequence[str], seeds: Sequence[int]) -> list[Window]:
+    """Those of several traces; of twins the seeds that begin with each of these."""
+    return [window for name in names for seed in (seeds if name == "twins" else [0]) for window in windows(name, seed)]
+
+
 class Terms(NamedTuple):
     """How all windows are run."""
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.autopilot_weeks import BASE, LIMITS, SITES, Terms, Window, setup_of, windows
+from benchmarks.autopilot_weeks import BASE, LIMITS, SITES, Terms, Window, all_windows, setup_of
 from shunter import registry
 from shunter.adapting.autopilot.candidates import Candidates
 from shunter.adapting.autopilot.outcome import ReplayOptions
@@ -128,12 +128,7 @@ def main(*words: str) -> None:
     )
     asked.add_argument("--save", default="", metavar="FILE", help="each of them, as JSON")
     options = asked.parse_args(words)
-    weeks = [
-        window
-        for name in options.traces
-        for seed in (options.seed if name == "twins" else [0])
-        for window in windows(name, seed)
-    ]
+    weeks = all_windows(options.traces, options.seed)
     made = run_tasks(leavings, options.machines, weeks, [1] * len(weeks), usable_cores(), lambda done, total: None)
     found = [each for some in made for each in some]
     if options.save:
