@@ -421,12 +421,15 @@ def put_last(window, nice, own_nice=attrgetter("nice")):
     return {job.id for job in mine}
 
 
-def test_jobs_that_their_user_puts_last_are_not_compared():
+@pytest.mark.parametrize("others_are_odd", [False, True])
+def test_jobs_that_their_user_puts_last_are_not_compared(others_are_odd):
     """Slurm lets them wait, and no shadow knows why: else any user could make the guard hand back."""
     window, _ = window_of(by_submission, 600)
+    others = {name for name, job in window.jobs.items() if job.waits}
+    window.odd |= others if others_are_odd else set()
     mine = put_last(window, nice=1_000_000)
     assert mine <= window.odd
-    assert not window.odd - mine
+    assert window.odd - mine == (others if others_are_odd else set())
 
 
 @pytest.mark.parametrize("why", ["we put them last", "it is the site's usual nice"])

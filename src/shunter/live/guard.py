@@ -81,9 +81,9 @@ class GuardWindow:
                 continue  # as it was: a snapshot keeps what has not changed
             if name in self.jobs or job.waits or (job.nodes and job.start >= self.begin.now):
                 self._see(job, snapshot.now)
-        waiting = [job for name, job in self.jobs.items() if name not in self.starts and name not in self.odd]
+        waiting = [job for name, job in self.jobs.items() if name not in self.starts]
         usual, crowding = max(min(map(own_nice, waiting), default=0), 0), Crowding(snapshot)
-        for job in waiting:
+        for job in (job for job in waiting if job.id not in self.odd):
             behind = own_nice(job) > usual  # its user puts it behind others, of which the shadow knows nothing
             if behind or _waits_for_more(job, snapshot) or crowding.keeps_out(job):
                 self.odd.add(job.id)
