@@ -115,7 +115,7 @@ class BaselineShadows:
     def _twin(self, durations: I64, failures: I64, copy: int, until: int) -> Simulator:
         """A shadow up to an instant: the baseline with these run times, or those of a copy, and these failures."""
         near = near_times(durations, self.begin.trace.limit, copy, self.seed)
-        twin = self.begin.fork_with(_longer(self.begin, near), failures)
+        twin = self.begin.fork_with(longer_than_run(self.begin, near), failures)
         twin.run(self.base, memory=self.base.start(twin.cluster, self.memory), until=until)
         return twin
 
@@ -126,7 +126,7 @@ def over_shadows(real: Simulator, shadows: Sequence[Simulator], since: int, unti
     return spent[0] / np.array(spent[1:])
 
 
-def _longer(simulator: Simulator, durations: I64) -> I64:
+def longer_than_run(simulator: Simulator, durations: I64) -> I64:
     """Run times that no job has passed already."""
     table = simulator.world.jobs
     ran = table[w.EXECUTED] + np.where(table[w.STATE] == w.RUNNING, simulator.now - table[w.BEGUN], 0)
