@@ -1,11 +1,11 @@
 """Whether detours help: ``python -m benchmarks.detours [TRACE ...] [--look 3] [--copies N] [--always]``.
 
 On every two weeks of ``benchmarks.autopilot_weeks``, ``saf:backfill=easy`` runs alone, and with detours from it: every
-few hours, ``benchmarks.looking_ahead`` tries other policies from the present queue.  A row has the mean JCT of the
-choice, how many times as good it is with detours, how many looks there were, how many led to a detour, and what those
-that were found would have gained on the jobs that came, with their number.  ``--always`` makes every detour that is
-found, also while those found lately would not have helped.  With ``--copies``, rows are the geometric means of runs
-with run times 1 % apart.  No job may be stopped.  Intervals are 95 %, over the windows.
+few hours, ``benchmarks.looking_ahead`` tries other policies from the present queue.  A row shows the mean JCT of the
+choice, how many times as good it is with detours, the looks, the detours made, and the gain that the detours found
+would have brought on the jobs that came, with how many of them are judged.  ``--always`` makes every detour that is
+found, even if the last ones would not have helped.  With ``--copies``, a row is the mean of runs with run times 1 %
+apart.  No job may be stopped.  Intervals are 95 %, over the windows.
 """
 
 from __future__ import annotations
@@ -59,11 +59,15 @@ class Row(NamedTuple):
         """How many times as good it is with detours."""
         return float(np.exp(np.mean(np.log(np.array(self.alone) / np.array(self.led)))))
 
+    @property
+    def about(self) -> str:
+        """The window, in words."""
+        return f"{self.window.site} from {self.window.since}" + f", seed {self.window.seed}" * bool(self.window.seed)
+
     def line(self) -> str:
         """In Markdown."""
         found = f"{math.exp(float(np.mean(self.gains))):.3f} ({len(self.gains)})" if self.gains else ""
-        seed = f", seed {self.window.seed}" * bool(self.window.seed)
-        cells = [f"{self.window.site} from {self.window.since}{seed}", duration(float(np.mean(self.alone)))]
+        cells = [self.about, duration(float(np.mean(self.alone)))]
         return "| " + " | ".join([*cells, f"{self.over:.3f}", f"{self.looks}", f"{self.detours}", found]) + " |"
 
 
@@ -117,9 +121,10 @@ def summary(rows: Sequence[Row]) -> str:
     """Over all windows."""
     factors = np.log([row.over for row in rows])
     mean, low, high = map(math.exp, estimate(means_of_repeats(factors), len(rows)))
-    worse = ", ".join(f"{row.window.site} {row.over:.3f}" for row in rows if row.over < 0.98)
+    worse = ", ".join(f"{row.about} {row.over:.3f}" for row in rows if row.over < 0.98)
+    interval = f" ({low:.3f} to {high:.3f})" * math.isfinite(low)
     spread = f"{math.exp(factors.min()):.3f} to {math.exp(factors.max()):.3f}"
-    return f"{mean:.3f} ({low:.3f} to {high:.3f}) in the mean of {len(rows)}; {spread}; below 0.98: {worse or 'none'}"
+    return f"{mean:.3f}{interval} in the mean of {len(rows)}; {spread}; below 0.98: {worse or 'none'}"
 
 
 def main(*words: str) -> None:
@@ -140,7 +145,7 @@ def main(*words: str) -> None:
     rows = run_tasks(studied, terms, weeks, [1] * len(weeks), usable_cores(), lambda done, total: None)
     if options.save:
         Path(options.save).write_text(json.dumps([row._asdict() for row in rows]), encoding="utf-8")
-    print("| two weeks from | choice | over it, with detours | looks | detours | found, on the jobs that came |")  # noqa: T201
+    print("| two weeks | choice | with detours, over it | looks | detours | gain of those found, in truth |")  # noqa: T201
     print("|---" * 6 + "|")  # noqa: T201
     for row in rows:
         print(row.line())  # noqa: T201

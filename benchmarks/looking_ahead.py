@@ -45,8 +45,7 @@ SCOUTS, JUDGES = 4, 20  # futures on which a candidate is picked, and on which i
 SURE = 2.0  # standard errors of the mean over the judges by which it must be better
 JUDGED_AFTER = DAY  # what a look has found
 DRAWS = 3  # of run times that are not known when it is judged
-LATELY = 40  # what was found that often is remembered ...
-FEWEST = 6  # ... and fewer say nothing
+LATELY, FEWEST = 40, 6  # detours found that count, the last ones; fewer say nothing
 
 Future = Callable[[int], Simulator]  # the queue as it is and what may come, by number
 
@@ -73,24 +72,28 @@ class Found:
 
 
 def look(here: PresentQueue, candidates: Sequence[str]) -> Found:
-    """The choice, unless a candidate is better beyond chance."""
+    """The choice, unless a candidate is better beyond chance; a detour goes on for any gain."""
     trial = _Trial(here)
     others = [text for text in candidates if text != here.choice]
     means = trial.over_choice(others, range(SCOUTS))
-    best = min(means, key=means.__getitem__, default=here.choice)
-    if best == here.choice or means[best] >= 0:
+    good = sorted((text for text in means if means[text] < 0), key=means.__getitem__)
+    if not good:
         return Found(here.choice, "no other policy is better for the present queue", trial.runs)
-    gains = trial.logs(best, range(SCOUTS, SCOUTS + JUDGES))
-    mean, error = float(gains.mean()), float(gains.std(ddof=1)) / math.sqrt(JUDGES)
-    if not mean + error * (SURE if best != here.in_force else 0) < 0:  # a detour goes on for any gain
-        return Found(here.choice, f"{best} is not better for the present queue beyond chance", trial.runs)
-    why = f"{100 * (1 - math.exp(mean)):.2g} % less time in the system, in the mean of {JUDGES} futures"
-    return Found(best, why, trial.runs)
+    for text in dict.fromkeys((good[0], *(each for each in good if each == here.in_force))):
+        gains = trial.logs(text, range(SCOUTS, SCOUTS + JUDGES))
+        mean, error = float(gains.mean()), float(gains.std(ddof=1)) / math.sqrt(JUDGES)
+        if mean + error * (SURE if text != here.in_force else 0) < 0:
+            why = f"{100 * (1 - math.exp(mean)):.2g} % less time in the system, in the mean of {JUDGES} futures"
+            return Found(text, why, trial.runs)
+    return Found(here.choice, f"{good[0]} is not better for the present queue beyond chance", trial.runs)
 
 
 @dataclass(frozen=True)
 class PastDay(ArrivalRule):
-    """What came from this time of day on, on a past day: 0 is the last one; after the first it begins again."""
+    """What came from this time of day on, on a past day: 0 is the last one.
+
+    Beyond the first day that is known it goes round.  No scout has a day of a judge, if that many are known.
+    """
 
     number: int
     span: int = HOUR  # ms, a day at most
@@ -99,7 +102,9 @@ class PastDay(ArrivalRule):
     def replay(self, jobs: KnownJobs, now: int, seed: int) -> ReplayedJobs:
         """Those jobs."""
         known = max((now - int(jobs.submit[0])) // DAY, 1) if len(jobs) else 1
-        begin = now - (1 + self.number % known) * DAY
+        first = SCOUTS if self.number >= SCOUTS < known else 0
+        day = first + (self.number - first) % (known - first)
+        begin = now - (1 + day) * DAY
         rows = np.arange(len(jobs))[jobs.between(begin, begin + self.span)]
         return ReplayedJobs(rows, jobs.submit[rows] + (now - begin))
 
@@ -116,7 +121,7 @@ class _Trial:
     def over_choice(self, texts: Sequence[str], futures: range) -> dict[str, float]:
         """By how much candidates are better (below 0) or worse than the choice, in the mean logarithm."""
         if all(self._value(text, futures[0]) == self._value(self.here.choice, futures[0]) for text in texts):
-            return {}  # nothing waits: any policy will do
+            return {}  # nothing waits, on one future at least: any policy will do
         return {text: float(self.logs(text, futures).mean()) for text in texts}
 
     def logs(self, text: str, futures: range) -> F64:
@@ -138,10 +143,11 @@ class _Trial:
 
 
 def _log_ratio(value: float, choice: float) -> float:
-    """Below 0: better than the choice."""
+    """Below 0: better than the choice; from -1 to 1, also where one of them did not end."""
     if value == choice:
         return 0.0
-    return math.log(max(value, 1e-12) / max(choice, 1e-12)) if math.isfinite(choice) else -math.inf
+    ratio = math.log(max(value, 1e-12) / max(choice, 1e-12)) if math.isfinite(choice) else -math.inf
+    return min(max(ratio, -1.0), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +170,7 @@ class Lookout:
     hours: float  # from one look to the next
     always: bool = False  # makes every detour that it finds
     seed: int = 0
-    gains: deque[float] = field(default_factory=lambda: deque(maxlen=LATELY))  # logarithms, of what was found lately
+    gains: list[float] = field(default_factory=list)  # of what was found and is judged, as logarithms
     _noted: deque[_Noted] = field(default_factory=deque)
 
     def look(self, simulator: Simulator, now: int, choice: str, in_force: str, memory: Memory | None) -> Found:
@@ -184,7 +190,7 @@ class Lookout:
     @property
     def trusted(self) -> bool:
         """Whether what was found lately would have helped, in the mean and by more than its standard error."""
-        gains = np.array(self.gains)
+        gains = np.array(self.gains[-LATELY:])
         return len(gains) >= FEWEST and bool(gains.mean() > gains.std(ddof=1) / math.sqrt(len(gains)))
 
     def _future(self, simulator: Simulator, now: int) -> Future:
@@ -209,7 +215,7 @@ class Lookout:
                 own = predictor.of_all(known, now)[self.knowledge.offset :]
                 durations[: len(own)] = own
                 spent = [self._spent(noted, text, durations, now) for text in (noted.choice, noted.policy)]
-                gains.append(-float(np.clip(_log_ratio(spent[1], spent[0]), -1, 1)))
+                gains.append(-_log_ratio(spent[1], spent[0]))
             self.gains.append(float(np.mean(gains)))
 
     def _spent(self, noted: _Noted, text: str, durations: I64, now: int) -> float:

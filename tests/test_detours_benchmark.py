@@ -84,12 +84,24 @@ def test_past_days_go_round() -> None:
     known = recorded(habitual(600, 16, 1.1))
     now = int(known.submit[0]) + 3 * DAY + HOUR
     known = known.select(known.submit < now)
-    days = [PastDay(number, 2 * HOUR).replay(known, now, 0) for number in range(4)]
+    days = [PastDay(number, 2 * HOUR).replay(known, now, 0) for number in range(4)]  # three are known
     for ago, day in zip((1, 2, 3, 1), days, strict=True):
         assert len(day.rows)
         assert (day.submit - known.submit[day.rows] == ago * DAY).all()
         assert ((now <= day.submit) & (day.submit < now + 2 * HOUR)).all()
     assert not len(PastDay(0).replay(known.select(slice(0, 0)), now, 0).rows)
+
+
+def test_no_scout_has_a_day_of_a_judge() -> None:
+    known = recorded(habitual(1500, 16, 1.1))
+    now = int(known.submit[0]) + 7 * DAY + HOUR
+    known = known.select(known.submit < now)
+    ago = []
+    for number in range(SCOUTS + 6):
+        day = PastDay(number).replay(known, now, 0)
+        ago += [set(((day.submit - known.submit[day.rows]) // DAY).tolist())]
+    assert set.union(*ago[:SCOUTS]) <= {1, 2, 3, 4}
+    assert set.union(*ago[SCOUTS:]) <= {5, 6, 7}
 
 
 @pytest.mark.parametrize(
