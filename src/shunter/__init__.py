@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from shunter.sweeps.sweep import Sweep, sweep
     from shunter.traces import read as read_trace
     from shunter.traces import write as write_trace
-    from shunter.tuning.tuning import Tuning, tune
+    from shunter.tuning.outcome import Tuning
+    from shunter.tuning.tuning import tune
 
 __version__ = "0.1.0"
 
@@ -93,7 +94,8 @@ _HOMES = {  # the module of each name
     "shunter.simulation": ("Result", "simulate"),
     "shunter.sim": ("Scenario", "Simulator"),
     "shunter.sweeps.sweep": ("Sweep", "sweep"),
-    "shunter.tuning.tuning": ("Tuning", "tune"),
+    "shunter.tuning.outcome": ("Tuning",),
+    "shunter.tuning.tuning": ("tune",),
 }
 _HOME = {name: (module, name) for module, names in _HOMES.items() for name in names} | {
     "load_run": ("shunter.run_folder", "load"),
